@@ -1,1 +1,18 @@
-//! Placeholder.
+//! What solar-controller decides, as plain synchronous functions.
+//!
+//! Nothing here reads a clock, a socket or a file, and nothing waits: what was observed comes in as values, and what is
+//! to be done goes out as values. The shell that observes and acts is the controller package.
+//!
+//! | module | answers |
+//! | --- | --- |
+//! | [`object`], [`record`], [`world`] | what is known: slim records of objects, with indexes by reference |
+//! | [`hash`], [`fit`], [`host`], [`names`], [`layout`], [`content`] | what things are called, and when two are the same |
+//! | [`grant`], [`pull_secret`], [`selector`], [`resolver`] | which releases reach a Target, and with which pull secrets |
+//! | [`condition`] | how a condition changes |
+//! | [`credential`] | which credentials a Secret holds for a host |
+//! | [`backoff`] | how long to wait after a failure |
+//! | [`target`] | what a Target needs next |
+
+pub mod object;
+pub mod record;
+pub mod world;

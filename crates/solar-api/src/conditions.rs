@@ -1,0 +1,117 @@
+//! Condition types and reasons, one module for each type.
+
+/// `RegistryResolved` of a Target.
+pub mod registry_resolved {
+    /// The condition's type.
+    pub const TYPE: &str = "RegistryResolved";
+    /// The Registry exists and has push credentials.
+    pub const RESOLVED: &str = "Resolved";
+    /// The Registry does not exist.
+    pub const NOT_FOUND: &str = "NotFound";
+    /// The Registry is in another namespace, and no grant there allows it.
+    pub const NOT_GRANTED: &str = "NotGranted";
+    /// The Registry's namespace is not watched.
+    pub const NOT_WATCHED: &str = "NotWatched";
+    /// The Registry names no push secret.
+    pub const MISSING_SOLAR_SECRET_REF: &str = "MissingSolarSecretRef";
+}
+
+/// `ReleasesResolved` of a Target.
+pub mod releases_resolved {
+    /// The condition's type.
+    pub const TYPE: &str = "ReleasesResolved";
+    /// Every bound release was accepted.
+    pub const NO_CONFLICTS: &str = "NoConflicts";
+    /// Some bindings were filtered.
+    pub const RESOLVED: &str = "Resolved";
+    /// Nothing is bound.
+    pub const NO_RELEASE_BINDINGS: &str = "NoReleaseBindings";
+}
+
+/// `ReleasesRendered` of a Target.
+pub mod releases_rendered {
+    /// The condition's type.
+    pub const TYPE: &str = "ReleasesRendered";
+    /// Every accepted release has its chart.
+    pub const ALL_RENDERED: &str = "AllRendered";
+    /// Nothing is bound.
+    pub const NO_RELEASE_BINDINGS: &str = "NoReleaseBindings";
+    /// The resolver filtered every binding.
+    pub const ALL_RELEASE_BINDINGS_FILTERED: &str = "AllReleaseBindingsFiltered";
+    /// Two RegistryBindings give one host different pull secrets.
+    pub const REGISTRY_BINDING_CONFLICT: &str = "RegistryBindingConflict";
+    /// A Release, ComponentVersion or Registry is missing or not granted.
+    pub const MISSING_DEPENDENCIES: &str = "MissingDependencies";
+    /// Strict mode: a host has no RegistryBinding.
+    pub const MISSING_REGISTRY_BINDING: &str = "MissingRegistryBinding";
+    /// Another artifact has the name that is needed.
+    pub const NAME_COLLISION: &str = "NameCollision";
+    /// A release's RenderTask failed.
+    pub const RELEASE_FAILED: &str = "ReleaseFailed";
+    /// Charts are on their way.
+    pub const PENDING: &str = "Pending";
+}
+
+/// `BootstrapReady` of a Target.
+pub mod bootstrap_ready {
+    /// The condition's type.
+    pub const TYPE: &str = "BootstrapReady";
+    /// The bootstrap chart can be pulled.
+    pub const READY: &str = "Ready";
+    /// The bootstrap's RenderTask failed.
+    pub const FAILED: &str = "Failed";
+    /// The bootstrap chart is being made.
+    pub const RENDERING: &str = "Rendering";
+    /// Earlier stages are not done.
+    pub const WAITING: &str = "Waiting";
+}
+
+/// `Ready` of a Target.
+pub mod ready {
+    /// The condition's type.
+    pub const TYPE: &str = "Ready";
+    /// All other conditions are True.
+    pub const READY: &str = "Ready";
+    /// The Target is suspended.
+    pub const SUSPENDED: &str = "Suspended";
+}
+
+/// Conditions of a RenderTask.
+pub mod render_task {
+    /// The chart waits for its turn.
+    pub const JOB_SCHEDULED: &str = "JobScheduled";
+    /// The chart was pushed, or was there.
+    pub const JOB_SUCCEEDED: &str = "JobSucceeded";
+    /// The last attempt failed.
+    pub const JOB_FAILED: &str = "JobFailed";
+    /// Reason of JobFailed False: another attempt began.
+    pub const RETRYING: &str = "Retrying";
+}
+
+/// `OCICleanup` of a RenderArtifact.
+pub mod oci_cleanup {
+    /// The condition's type.
+    pub const TYPE: &str = "OCICleanup";
+    /// Registry, grant or Secret could not be resolved.
+    pub const AUTH_FAILED: &str = "AuthFailed";
+    /// The registry did not delete the tag.
+    pub const DELETE_FAILED: &str = "DeleteFailed";
+}
+
+/// `ComponentVersionResolved` of a Release.
+pub mod component_version_resolved {
+    /// The condition's type.
+    pub const TYPE: &str = "ComponentVersionResolved";
+    /// The ComponentVersion exists.
+    pub const RESOLVED: &str = "Resolved";
+    /// The ComponentVersion does not exist.
+    pub const NOT_FOUND: &str = "NotFound";
+    /// The ComponentVersion is in another namespace, and no grant there allows it.
+    pub const NOT_GRANTED: &str = "NotGranted";
+}
+
+/// `Available` of a ComponentVersion.
+pub mod available {
+    /// The condition's type.
+    pub const TYPE: &str = "Available";
+}

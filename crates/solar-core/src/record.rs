@@ -1,0 +1,500 @@
+//! Slim records: what decisions need of each kind, and no more.
+//!
+//! Payloads (values, userdata, resources) are left out; a record holds the SHA-256 of each, so that two objects can be
+//! compared without fetching either. Each record is made from the object by `From`.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector};
+use solar_api as api;
+
+use crate::content;
+use crate::hash::PayloadHash;
+use crate::host;
+use crate::names;
+use crate::object::{ControllerRef, Meta, ObjectName};
+use crate::world::{IndexKey, Record};
+
+/// A Target.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TargetRecord {
+    /// Metadata.
+    pub meta: Meta,
+    /// Labels, for Profiles.
+    pub labels: BTreeMap<String, String>,
+    /// The Registry that charts are pushed to.
+    pub registry: ObjectName,
+    /// Hash of userdata.
+    pub userdata: PayloadHash,
+    /// Whether the suspend annotation is `"true"`.
+    pub suspended: bool,
+    /// Value of the reconcile annotation.
+    pub reconcile_request: Option<Box<str>>,
+    /// Value of the render request annotation.
+    pub render_request: Option<Box<str>>,
+    /// Status as stored.
+    pub status: api::TargetStatus,
+}
+
+impl From<&api::Target> for TargetRecord {
+    fn from(target: &api::Target) -> Self {
+        let meta = Meta::of(&target.metadata);
+        Self {
+            labels: target.metadata.labels.clone().unwrap_or_default(),
+            registry: ObjectName::referred(&target.spec.render_registry_ref, &meta.name.namespace),
+            userdata: PayloadHash::of_object(target.spec.userdata.as_ref()),
+            suspended: annotation(&target.metadata, api::names::SUSPEND_ANNOTATION).as_deref() == Some("true"),
+            reconcile_request: annotation(&target.metadata, api::names::RECONCILE_ANNOTATION),
+            render_request: annotation(&target.metadata, api::names::RENDER_REQUEST_ANNOTATION),
+            status: target.status.clone().unwrap_or_default(),
+            meta,
+        }
+    }
+}
+
+impl Record for TargetRecord {
+    fn meta(&self) -> &Meta {
+        &self.meta
+    }
+    fn index(&self) -> Vec<IndexKey> {
+        vec![
+            IndexKey::Registry(self.registry.clone()),
+            IndexKey::Namespace(self.meta.name.namespace.clone()),
+        ]
+    }
+}
+
+/// A Release.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ReleaseRecord {
+    /// Metadata.
+    pub meta: Meta,
+    /// Labels, for anti-affinity.
+    pub labels: BTreeMap<String, String>,
+    /// The version to install.
+    pub component_version: ObjectName,
+    /// Namespace on the target cluster; empty when none is given.
+    pub target_namespace: Box<str>,
+    /// `spec.uniqueName`.
+    pub unique_name: Option<Box<str>>,
+    /// Releases that are not installed beside this one.
+    pub anti_affinity: Option<LabelSelector>,
+    /// Hash of values.
+    pub values: PayloadHash,
+    /// Highest wins.
+    pub priority: i32,
+    /// Status as stored.
+    pub status: api::ReleaseStatus,
+}
+
+impl From<&api::Release> for ReleaseRecord {
+    fn from(release: &api::Release) -> Self {
+        let meta = Meta::of(&release.metadata);
+        let spec = &release.spec;
+        Self {
+            labels: release.metadata.labels.clone().unwrap_or_default(),
+            component_version: ObjectName::referred(&spec.component_version_ref, &meta.name.namespace),
+            target_namespace: spec.target_namespace.as_deref().unwrap_or_default().into(),
+            unique_name: spec.unique_name.as_deref().map(Into::into),
+            anti_affinity: spec.anti_affinity.clone(),
+            values: PayloadHash::of_object(spec.values.as_ref()),
+            priority: spec.priority,
+            status: release.status.clone().unwrap_or_default(),
+            meta,
+        }
+    }
+}
+
+impl Record for ReleaseRecord {
+    fn meta(&self) -> &Meta {
+        &self.meta
+    }
+    fn index(&self) -> Vec<IndexKey> {
+        vec![IndexKey::ComponentVersion(self.component_version.clone())]
+    }
+}
+
+/// A ReleaseBinding.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ReleaseBindingRecord {
+    /// Metadata.
+    pub meta: Meta,
+    /// The Target.
+    pub target: ObjectName,
+    /// The Release, in the binding's namespace.
+    pub release: ObjectName,
+    /// Conditions as stored.
+    pub conditions: Vec<Condition>,
+}
+
+impl From<&api::ReleaseBinding> for ReleaseBindingRecord {
+    fn from(binding: &api::ReleaseBinding) -> Self {
+        let meta = Meta::of(&binding.metadata);
+        Self {
+            target: ObjectName::referred(&binding.spec.target_ref, &meta.name.namespace),
+            release: meta.name.sibling(binding.spec.release_ref.name.as_str()),
+            conditions: binding.status.clone().unwrap_or_default().conditions,
+            meta,
+        }
+    }
+}
+
+impl Record for ReleaseBindingRecord {
+    fn meta(&self) -> &Meta {
+        &self.meta
+    }
+    fn index(&self) -> Vec<IndexKey> {
+        vec![IndexKey::Target(self.target.clone()), IndexKey::Release(self.release.clone())]
+    }
+}
+
+/// A Component.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ComponentRecord {
+    /// Metadata.
+    pub meta: Meta,
+    /// Host of the component's registry, normalised.
+    pub registry: Box<str>,
+    /// Repository below the host.
+    pub repository: Box<str>,
+}
+
+impl From<&api::Component> for ComponentRecord {
+    fn from(component: &api::Component) -> Self {
+        Self {
+            meta: Meta::of(&component.metadata),
+            registry: host::normalise(&component.spec.registry).into(),
+            repository: component.spec.repository.as_str().into(),
+        }
+    }
+}
+
+impl Record for ComponentRecord {
+    fn meta(&self) -> &Meta {
+        &self.meta
+    }
+    fn index(&self) -> Vec<IndexKey> {
+        Vec::new()
+    }
+}
+
+/// A ComponentVersion.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ComponentVersionRecord {
+    /// Metadata.
+    pub meta: Meta,
+    /// The component, in the version's namespace.
+    pub component: ObjectName,
+    /// Version tag.
+    pub tag: Box<str>,
+    /// Hash of resources.
+    pub resources: PayloadHash,
+    /// Each normalised host of a resource's repository, with the first resource that lies there.
+    pub hosts: BTreeMap<Box<str>, Box<str>>,
+    /// What is installed.
+    pub entrypoint: api::Entrypoint,
+    /// Status as stored.
+    pub status: api::ComponentVersionStatus,
+}
+
+impl From<&api::ComponentVersion> for ComponentVersionRecord {
+    fn from(version: &api::ComponentVersion) -> Self {
+        let meta = Meta::of(&version.metadata);
+        let spec = &version.spec;
+        let mut hosts = BTreeMap::new();
+        for (name, resource) in &spec.resources {
+            let (host, _) = host::split_repository(&resource.repository);
+            hosts.entry(Box::from(host)).or_insert_with(|| Box::from(name.as_str()));
+        }
+        Self {
+            component: meta.name.sibling(spec.component_ref.name.as_str()),
+            tag: spec.tag.as_str().into(),
+            resources: PayloadHash::of(&spec.resources),
+            hosts,
+            entrypoint: spec.entrypoint.clone(),
+            status: version.status.clone().unwrap_or_default(),
+            meta,
+        }
+    }
+}
+
+impl Record for ComponentVersionRecord {
+    fn meta(&self) -> &Meta {
+        &self.meta
+    }
+    fn index(&self) -> Vec<IndexKey> {
+        vec![IndexKey::Component(self.component.clone())]
+    }
+}
+
+/// A Registry.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RegistryRecord {
+    /// Metadata.
+    pub meta: Meta,
+    /// Normalised host.
+    pub host: Box<str>,
+    /// Whether plain HTTP is spoken.
+    pub plain_http: bool,
+    /// Secret with push credentials, in the Registry's namespace.
+    pub solar_secret: Option<ObjectName>,
+    /// Pull secret on target clusters; never empty.
+    pub target_pull_secret: Option<Box<str>>,
+}
+
+impl From<&api::Registry> for RegistryRecord {
+    fn from(registry: &api::Registry) -> Self {
+        let meta = Meta::of(&registry.metadata);
+        let spec = &registry.spec;
+        Self {
+            host: host::normalise(&spec.hostname).into(),
+            plain_http: spec.plain_http,
+            solar_secret: spec.solar_secret_ref.as_ref().map(|secret| meta.name.sibling(secret.name.as_str())),
+            target_pull_secret: spec.target_pull_secret_name.as_deref().filter(|s| !s.is_empty()).map(Into::into),
+            meta,
+        }
+    }
+}
+
+impl Record for RegistryRecord {
+    fn meta(&self) -> &Meta {
+        &self.meta
+    }
+    fn index(&self) -> Vec<IndexKey> {
+        vec![IndexKey::Host(self.meta.name.namespace.clone(), self.host.clone())]
+    }
+}
+
+/// A RegistryBinding.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RegistryBindingRecord {
+    /// Metadata.
+    pub meta: Meta,
+    /// The Target.
+    pub target: ObjectName,
+    /// The Registry, in the binding's namespace.
+    pub registry: ObjectName,
+    /// Conditions as stored.
+    pub conditions: Vec<Condition>,
+}
+
+impl From<&api::RegistryBinding> for RegistryBindingRecord {
+    fn from(binding: &api::RegistryBinding) -> Self {
+        let meta = Meta::of(&binding.metadata);
+        Self {
+            target: ObjectName::referred(&binding.spec.target_ref, &meta.name.namespace),
+            registry: meta.name.sibling(binding.spec.registry_ref.name.as_str()),
+            conditions: binding.status.clone().unwrap_or_default().conditions,
+            meta,
+        }
+    }
+}
+
+impl Record for RegistryBindingRecord {
+    fn meta(&self) -> &Meta {
+        &self.meta
+    }
+    fn index(&self) -> Vec<IndexKey> {
+        vec![IndexKey::Target(self.target.clone()), IndexKey::Registry(self.registry.clone())]
+    }
+}
+
+/// A ReferenceGrant.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GrantRecord {
+    /// Metadata.
+    pub meta: Meta,
+    /// Who may refer.
+    pub from: Vec<api::GrantFrom>,
+    /// What may be referred to, in the grant's namespace.
+    pub to: Vec<api::GrantTo>,
+}
+
+impl From<&api::ReferenceGrant> for GrantRecord {
+    fn from(grant: &api::ReferenceGrant) -> Self {
+        Self { meta: Meta::of(&grant.metadata), from: grant.spec.from.clone(), to: grant.spec.to.clone() }
+    }
+}
+
+impl Record for GrantRecord {
+    fn meta(&self) -> &Meta {
+        &self.meta
+    }
+    fn index(&self) -> Vec<IndexKey> {
+        vec![IndexKey::Namespace(self.meta.name.namespace.clone())]
+    }
+}
+
+/// A RenderTask.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RenderTaskRecord {
+    /// Metadata.
+    pub meta: Meta,
+    /// The owner by ownerReference.
+    pub controller: Option<ControllerRef>,
+    /// The owner by `spec.ownerKind`.
+    pub owner_kind: Box<str>,
+    /// The owner by `spec.ownerNamespace` and `spec.ownerName`.
+    pub owner: ObjectName,
+    /// Which chart.
+    pub type_: api::RenderTaskType,
+    /// Host, normalised.
+    pub base_url: Box<str>,
+    /// Repository below the host.
+    pub repository: Box<str>,
+    /// Tag.
+    pub tag: Box<str>,
+    /// Hash of everything that decides the chart besides its version.
+    pub content: PayloadHash,
+    /// The Registry whose credentials push.
+    pub registry: Option<ObjectName>,
+    /// Secret that pushes where no Registry is named.
+    pub push_secret: Option<ObjectName>,
+    /// Whether plain HTTP is spoken where no Registry is named.
+    pub plain_http: bool,
+    /// Value of the render request annotation.
+    pub render_request: Option<Box<str>>,
+    /// Status as stored.
+    pub status: api::RenderTaskStatus,
+}
+
+impl RenderTaskRecord {
+    /// Name of the artifact that this task pushes.
+    pub fn artifact(&self) -> ObjectName {
+        let namespace = &self.meta.name.namespace;
+        self.meta.name.sibling(names::artifact(namespace, &self.base_url, &self.repository, &self.tag))
+    }
+}
+
+impl From<&api::RenderTask> for RenderTaskRecord {
+    fn from(task: &api::RenderTask) -> Self {
+        let meta = Meta::of(&task.metadata);
+        let spec = &task.spec;
+        let namespace = &meta.name.namespace;
+        Self {
+            controller: ControllerRef::of(&task.metadata),
+            owner_kind: spec.owner_kind.as_str().into(),
+            owner: ObjectName::new(spec.owner_namespace.as_str(), spec.owner_name.as_str()),
+            type_: spec.type_,
+            base_url: host::normalise(&spec.base_url).into(),
+            repository: spec.repository.as_str().into(),
+            tag: spec.tag.as_str().into(),
+            content: content::of_task(spec),
+            registry: spec.registry_ref.as_ref().map(|reference| ObjectName::referred(reference, namespace)),
+            push_secret: spec.push_secret_ref.as_ref().map(|secret| meta.name.sibling(secret.name.as_str())),
+            plain_http: spec.plain_http,
+            render_request: annotation(&task.metadata, api::names::RENDER_REQUEST_ANNOTATION),
+            status: task.status.clone().unwrap_or_default(),
+            meta,
+        }
+    }
+}
+
+impl Record for RenderTaskRecord {
+    fn meta(&self) -> &Meta {
+        &self.meta
+    }
+    fn index(&self) -> Vec<IndexKey> {
+        let mut keys = vec![IndexKey::Owner(self.owner.clone()), IndexKey::Artifact(self.artifact())];
+        keys.extend(self.registry.clone().map(IndexKey::Registry));
+        keys
+    }
+}
+
+/// A RenderArtifact.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RenderArtifactRecord {
+    /// Metadata.
+    pub meta: Meta,
+    /// Host, normalised.
+    pub base_url: Box<str>,
+    /// Repository below the host.
+    pub repository: Box<str>,
+    /// Tag.
+    pub tag: Box<str>,
+    /// Name of the task that pushed first.
+    pub render_task: Box<str>,
+    /// The Registry whose credentials delete.
+    pub registry: Option<ObjectName>,
+    /// Status as stored.
+    pub status: api::RenderArtifactStatus,
+}
+
+impl From<&api::RenderArtifact> for RenderArtifactRecord {
+    fn from(artifact: &api::RenderArtifact) -> Self {
+        let meta = Meta::of(&artifact.metadata);
+        let spec = &artifact.spec;
+        let namespace: &Arc<str> = &meta.name.namespace;
+        Self {
+            base_url: host::normalise(&spec.base_url).into(),
+            repository: spec.repository.as_str().into(),
+            tag: spec.tag.as_str().into(),
+            render_task: spec.render_task_ref.as_str().into(),
+            registry: spec.registry_ref.as_ref().map(|reference| ObjectName::referred(reference, namespace)),
+            status: artifact.status.clone().unwrap_or_default(),
+            meta,
+        }
+    }
+}
+
+impl Record for RenderArtifactRecord {
+    fn meta(&self) -> &Meta {
+        &self.meta
+    }
+    fn index(&self) -> Vec<IndexKey> {
+        let mut keys =
+            vec![IndexKey::Repository(self.meta.name.namespace.clone(), self.repository.clone())];
+        keys.extend(self.registry.clone().map(IndexKey::Registry));
+        keys
+    }
+}
+
+/// A RenderBinding.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RenderBindingRecord {
+    /// Metadata.
+    pub meta: Meta,
+    /// The owner by ownerReference.
+    pub controller: Option<ControllerRef>,
+    /// The artifact, in the binding's namespace.
+    pub artifact: ObjectName,
+    /// Kind of the consumer.
+    pub owner_kind: Box<str>,
+    /// The consumer.
+    pub owner: ObjectName,
+    /// The Registry that the consumer resolves.
+    pub registry: Option<ObjectName>,
+}
+
+impl From<&api::RenderBinding> for RenderBindingRecord {
+    fn from(binding: &api::RenderBinding) -> Self {
+        let meta = Meta::of(&binding.metadata);
+        let spec = &binding.spec;
+        let namespace = &meta.name.namespace;
+        Self {
+            controller: ControllerRef::of(&binding.metadata),
+            artifact: meta.name.sibling(spec.render_artifact_ref.name.as_str()),
+            owner_kind: spec.owner_kind.as_str().into(),
+            owner: ObjectName::new(spec.owner_namespace.as_str(), spec.owner_name.as_str()),
+            registry: spec.registry_ref.as_ref().map(|reference| ObjectName::referred(reference, namespace)),
+            meta,
+        }
+    }
+}
+
+impl Record for RenderBindingRecord {
+    fn meta(&self) -> &Meta {
+        &self.meta
+    }
+    fn index(&self) -> Vec<IndexKey> {
+        vec![IndexKey::Artifact(self.artifact.clone()), IndexKey::Owner(self.owner.clone())]
+    }
+}
+
+fn annotation(
+    meta: &k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta,
+    name: &str,
+) -> Option<Box<str>> {
+    meta.annotations.as_ref()?.get(name).map(|value| value.as_str().into())
+}

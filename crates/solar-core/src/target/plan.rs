@@ -1,0 +1,177 @@
+//! What a Target's pass is told to do.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use solar_api as api;
+
+use crate::object::ObjectName;
+
+/// How Targets are treated, set once at start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TargetOptions {
+    /// Whether a resource host without a RegistryBinding fails the render instead of meaning anonymous pull.
+    pub strict: bool,
+    /// How long tasks and bindings that are no longer wanted outlive the bootstrap that replaced them.
+    pub stale_grace: Duration,
+    /// The namespaces that are watched; `None` means all.
+    pub watched: Option<Vec<Arc<str>>>,
+}
+
+/// Where a chart lies. Host, repository and tag are kept apart and never parsed again once joined.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Coordinates {
+    /// Normalised host.
+    pub base_url: Box<str>,
+    /// Repository below the host.
+    pub repository: Box<str>,
+    /// Tag.
+    pub tag: Box<str>,
+}
+
+/// What an artifact's actor answered last to this Target's request to bind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BindAnswer {
+    /// The binding and the artifact exist.
+    Bound,
+    /// The artifact is being cleaned up; nothing was created.
+    Terminating {
+        /// When to ask again.
+        retry_after: Duration,
+        /// What the clean-up waits for, in one sentence.
+        cause: String,
+    },
+    /// An artifact of that name has other coordinates.
+    Collision {
+        /// The coordinates that have the name.
+        with: Coordinates,
+    },
+}
+
+/// What is known of earlier bootstrap versions of a Target that has none in its status.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BootstrapHistory {
+    /// The highest version among artifacts (API read) and registry tags of the Target's bootstrap repository; 0: none.
+    pub highest: i64,
+}
+
+/// Everything a pass has besides the world.
+#[derive(Clone, Debug, Default)]
+pub struct TargetMemory {
+    /// Last answers by artifact name.
+    pub answers: BTreeMap<Arc<str>, BindAnswer>,
+    /// Answer to [`TargetStep::LookUpBootstrapHistory`].
+    pub history: Option<BootstrapHistory>,
+}
+
+/// Steps in the order in which they are taken; the first that fails ends the pass.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TargetPlan {
+    /// What to do.
+    pub steps: Vec<TargetStep>,
+    /// When to look again although nothing changed.
+    pub wake_after: Option<Duration>,
+}
+
+/// One step of a Target's pass.
+#[derive(Clone, Debug, PartialEq)]
+pub enum TargetStep {
+    /// Add `target-finalizer`.
+    AddFinalizer,
+    /// Add `registry-ref` to the Registry, before anything depends on it.
+    ProtectRegistry(ObjectName),
+    /// Ask the artifact's actor to bind.
+    Bind(BindOrder),
+    /// Create the task of a release chart; its artifact is bound.
+    CreateReleaseTask(ReleaseTaskOrder),
+    /// Write the status; at most one a pass, and none without a difference.
+    WriteStatus(api::TargetStatus),
+    /// Find out which bootstrap versions were used before; the answer comes with the next pass.
+    LookUpBootstrapHistory {
+        /// The render registry.
+        registry: ObjectName,
+        /// The Target's bootstrap repository.
+        repository: Box<str>,
+    },
+    /// Create the task of a bootstrap chart; its artifact is bound and its version is in the status.
+    CreateBootstrapTask(BootstrapTaskOrder),
+    /// Ask the artifact's actor to give up this Target's binding.
+    Unbind {
+        /// Name of the artifact.
+        artifact: Arc<str>,
+    },
+    /// Delete a RenderTask in the Target's namespace.
+    DeleteTask {
+        /// Name of the task.
+        name: Arc<str>,
+        /// Uid that it must have.
+        uid: Box<str>,
+    },
+    /// Confirm by API reads that no task and no binding of this Target is left, then remove `target-finalizer`.
+    RemoveFinalizer,
+    /// Record an event about the Target.
+    Emit(EventOrder),
+}
+
+/// A binding that is wanted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BindOrder {
+    /// Name of the artifact.
+    pub artifact: Arc<str>,
+    /// Its coordinates.
+    pub coordinates: Coordinates,
+    /// The Registry that the Target resolves.
+    pub registry: ObjectName,
+    /// Name of the task that will push.
+    pub render_task: Arc<str>,
+}
+
+/// A release chart that is wanted. Payloads are fetched by the pass and must have the hashes of the records.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ReleaseTaskOrder {
+    /// Name of the task.
+    pub name: Arc<str>,
+    /// Where the chart goes.
+    pub coordinates: Coordinates,
+    /// The render registry.
+    pub registry: ObjectName,
+    /// The Release whose values are shipped.
+    pub release: ObjectName,
+    /// Version of the Release that was decided upon.
+    pub release_version: Box<str>,
+    /// The ComponentVersion whose resources are shipped.
+    pub component_version: ObjectName,
+    /// Version of the ComponentVersion that was decided upon.
+    pub component_version_version: Box<str>,
+    /// Pull secret by normalised host; a host that is absent is pulled anonymously.
+    pub pull_secrets: BTreeMap<Box<str>, Box<str>>,
+    /// Chart.yaml.
+    pub chart: api::ChartConfig,
+}
+
+/// A bootstrap chart that is wanted.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BootstrapTaskOrder {
+    /// Name of the task.
+    pub name: Arc<str>,
+    /// Where the chart goes.
+    pub coordinates: Coordinates,
+    /// The render registry.
+    pub registry: ObjectName,
+    /// Rendered release charts by unique name.
+    pub releases: BTreeMap<String, api::BootstrapRelease>,
+    /// Chart.yaml.
+    pub chart: api::ChartConfig,
+}
+
+/// An event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EventOrder {
+    /// Warning instead of Normal.
+    pub warning: bool,
+    /// One word of a closed set.
+    pub reason: &'static str,
+    /// A sentence for a person.
+    pub note: String,
+}

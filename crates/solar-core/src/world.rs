@@ -1,0 +1,179 @@
+//! Everything that is known, as tables of records with indexes by reference.
+//!
+//! The watches write it, passes read it. No lookup walks a table: what refers to an object is found by [`IndexKey`].
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::object::{Meta, ObjectName};
+use crate::record::{
+    ComponentRecord, ComponentVersionRecord, GrantRecord, RegistryBindingRecord, RegistryRecord,
+    ReleaseBindingRecord, ReleaseRecord, RenderArtifactRecord, RenderBindingRecord, RenderTaskRecord, TargetRecord,
+};
+
+/// A slim copy of an object.
+pub trait Record: Send + Sync + 'static {
+    /// The object's metadata.
+    fn meta(&self) -> &Meta;
+    /// The keys under which the object is found besides its name.
+    fn index(&self) -> Vec<IndexKey>;
+}
+
+/// What a record can be found by.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum IndexKey {
+    /// Refers to this Registry.
+    Registry(ObjectName),
+    /// Refers to this Target.
+    Target(ObjectName),
+    /// Refers to this Release.
+    Release(ObjectName),
+    /// Refers to this ComponentVersion.
+    ComponentVersion(ObjectName),
+    /// Refers to this Component.
+    Component(ObjectName),
+    /// Refers to this RenderArtifact, or pushes to its coordinates.
+    Artifact(ObjectName),
+    /// Is owned by this Target, by name.
+    Owner(ObjectName),
+    /// Lies in this repository (namespace of the record, repository).
+    Repository(Arc<str>, Box<str>),
+    /// Names this normalised registry host (namespace of the record, host).
+    Host(Arc<str>, Box<str>),
+    /// Lies in this namespace; only kinds that are looked up so.
+    Namespace(Arc<str>),
+}
+
+/// Records of one kind.
+#[derive(Debug)]
+pub struct Table<R> {
+    rows: BTreeMap<ObjectName, Arc<R>>,
+    index: BTreeMap<IndexKey, BTreeSet<ObjectName>>,
+}
+
+impl<R> Default for Table<R> {
+    fn default() -> Self {
+        Self { rows: BTreeMap::new(), index: BTreeMap::new() }
+    }
+}
+
+impl<R: Record> Table<R> {
+    /// The record of `name`.
+    pub fn get(&self, name: &ObjectName) -> Option<&Arc<R>> {
+        self.rows.get(name)
+    }
+
+    /// The records under `key`, by name.
+    pub fn by<'a>(&'a self, key: &IndexKey) -> impl Iterator<Item = &'a Arc<R>> + use<'a, R> {
+        self.index.get(key).into_iter().flatten().filter_map(|name| self.rows.get(name))
+    }
+
+    /// All records, by name. For starts and sweeps only, never for a wake.
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<R>> {
+        self.rows.values()
+    }
+
+    /// How many records there are.
+    pub fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Whether there is no record.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// Puts `record` in the place of the one of its name, which is returned.
+    pub fn insert(&mut self, record: R) -> Option<Arc<R>> {
+        let record = Arc::new(record);
+        let name = record.meta().name.clone();
+        let old = self.rows.insert(name.clone(), record.clone());
+        if let Some(old) = &old {
+            self.unindex(old);
+        }
+        for key in record.index() {
+            self.index.entry(key).or_default().insert(name.clone());
+        }
+        old
+    }
+
+    /// Takes out the record of `name`.
+    pub fn remove(&mut self, name: &ObjectName) -> Option<Arc<R>> {
+        let old = self.rows.remove(name)?;
+        self.unindex(&old);
+        Some(old)
+    }
+
+    fn unindex(&mut self, record: &R) {
+        for key in record.index() {
+            if let Some(names) = self.index.get_mut(&key) {
+                names.remove(&record.meta().name);
+                if names.is_empty() {
+                    self.index.remove(&key);
+                }
+            }
+        }
+    }
+}
+
+/// The tables of all kinds.
+#[derive(Debug, Default)]
+pub struct World {
+    /// Targets.
+    pub targets: Table<TargetRecord>,
+    /// Releases.
+    pub releases: Table<ReleaseRecord>,
+    /// ReleaseBindings.
+    pub release_bindings: Table<ReleaseBindingRecord>,
+    /// Components.
+    pub components: Table<ComponentRecord>,
+    /// ComponentVersions.
+    pub component_versions: Table<ComponentVersionRecord>,
+    /// Registries.
+    pub registries: Table<RegistryRecord>,
+    /// RegistryBindings.
+    pub registry_bindings: Table<RegistryBindingRecord>,
+    /// ReferenceGrants.
+    pub grants: Table<GrantRecord>,
+    /// RenderTasks.
+    pub render_tasks: Table<RenderTaskRecord>,
+    /// RenderArtifacts.
+    pub render_artifacts: Table<RenderArtifactRecord>,
+    /// RenderBindings.
+    pub render_bindings: Table<RenderBindingRecord>,
+}
+
+/// Gives the table of a record's kind, so that code can be generic over kinds.
+pub trait Kept: Record + Sized {
+    /// The kind's table in `world`.
+    fn table(world: &World) -> &Table<Self>;
+    /// The kind's table in `world`, to write.
+    fn table_mut(world: &mut World) -> &mut Table<Self>;
+}
+
+macro_rules! kept {
+    ($($record:ty => $table:ident),* $(,)?) => {
+        $(impl Kept for $record {
+            fn table(world: &World) -> &Table<Self> {
+                &world.$table
+            }
+            fn table_mut(world: &mut World) -> &mut Table<Self> {
+                &mut world.$table
+            }
+        })*
+    };
+}
+
+kept! {
+    TargetRecord => targets,
+    ReleaseRecord => releases,
+    ReleaseBindingRecord => release_bindings,
+    ComponentRecord => components,
+    ComponentVersionRecord => component_versions,
+    RegistryRecord => registries,
+    RegistryBindingRecord => registry_bindings,
+    GrantRecord => grants,
+    RenderTaskRecord => render_tasks,
+    RenderArtifactRecord => render_artifacts,
+    RenderBindingRecord => render_bindings,
+}
