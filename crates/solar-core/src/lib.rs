@@ -13,6 +13,13 @@
 //! | [`backoff`] | how long to wait after a failure |
 //! | [`target`] | what a Target needs next |
 
+pub mod content;
+pub mod fit;
+pub mod hash;
+pub mod host;
+pub mod layout;
+pub mod names;
 pub mod object;
 pub mod record;
+pub mod target;
 pub mod world;
