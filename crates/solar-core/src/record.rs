@@ -224,7 +224,10 @@ impl Record for ComponentVersionRecord {
         &self.meta
     }
     fn index(&self) -> Vec<IndexKey> {
-        vec![IndexKey::Component(self.component.clone())]
+        vec![
+            IndexKey::Component(self.component.clone()),
+            IndexKey::Namespace(self.meta.name.namespace.clone()),
+        ]
     }
 }
 
@@ -262,7 +265,10 @@ impl Record for RegistryRecord {
         &self.meta
     }
     fn index(&self) -> Vec<IndexKey> {
-        vec![IndexKey::Host(self.meta.name.namespace.clone(), self.host.clone())]
+        vec![
+            IndexKey::Host(self.meta.name.namespace.clone(), self.host.clone()),
+            IndexKey::Namespace(self.meta.name.namespace.clone()),
+        ]
     }
 }
 
@@ -355,6 +361,8 @@ pub struct RenderTaskRecord {
     pub plain_http: bool,
     /// Value of the render request annotation.
     pub render_request: Option<Box<str>>,
+    /// Whether this process saw the task being created; set by the watch.
+    pub seen_created: bool,
     /// Status as stored.
     pub status: api::RenderTaskStatus,
 }
@@ -385,6 +393,7 @@ impl From<&api::RenderTask> for RenderTaskRecord {
             push_secret: spec.push_secret_ref.as_ref().map(|secret| meta.name.sibling(secret.name.as_str())),
             plain_http: spec.plain_http,
             render_request: annotation(&task.metadata, api::names::RENDER_REQUEST_ANNOTATION),
+            seen_created: false,
             status: task.status.clone().unwrap_or_default(),
             meta,
         }

@@ -1,0 +1,119 @@
+//! What an artifact's actor remembers between passes.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::view::Own;
+use crate::record::{RenderArtifactRecord, RenderBindingRecord};
+
+/// Time since the process started, by a clock that never jumps.
+pub type Moment = Duration;
+
+/// How long a registry write without an answer counts as under way after it was sent: longer than its total timeout and
+/// than a proxy may hold it back.
+pub const UNANSWERED_WRITE: Duration = Duration::from_secs(30);
+
+/// How artifacts are treated, set once at start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ArtifactOptions {
+    /// How long an artifact waits that was never seen bound.
+    pub unbound_grace: Duration,
+}
+
+/// Leave to push one chart, given to one job at a time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ticket {
+    /// Tells tickets of this actor apart.
+    pub id: u64,
+    /// Uid of the artifact when the ticket was given; `None` when there was none (a task that no Target owns).
+    pub artifact_uid: Option<Box<str>>,
+}
+
+/// How the deletion of the tag goes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Cleanup {
+    /// Attempts that failed since the last success.
+    pub failures: u32,
+    /// No attempt before this.
+    pub retry_at: Option<Moment>,
+    /// The tag is gone, or was somebody else's: the finalizer may go.
+    pub done: bool,
+    /// Why the last attempt failed, in one sentence.
+    pub cause: Option<String>,
+    /// What the outcome depended on besides the registry; another value is worth an attempt at once.
+    pub fingerprint: Option<String>,
+}
+
+/// Kept by the actor, also when a pass fails: tickets must not be forgotten.
+#[derive(Clone, Debug, Default)]
+pub struct ArtifactMemory {
+    /// The artifact by own deed, until the watch has caught up.
+    pub own_artifact: Option<Own<RenderArtifactRecord>>,
+    /// Bindings by own deed, until the watch has caught up.
+    pub own_bindings: BTreeMap<Arc<str>, Own<RenderBindingRecord>>,
+    /// The open ticket.
+    pub ticket: Option<Ticket>,
+    /// Id of the last ticket given.
+    pub last_ticket: u64,
+    /// A registry write without an answer may land until then.
+    pub under_way_until: Option<Moment>,
+    /// Requests of an earlier incarnation may land until then: no cleanup, and no push to a terminating artifact.
+    pub quiet_until: Moment,
+    /// Whether the artifact was terminating when this incarnation first looked.
+    pub terminating_at_start: bool,
+    /// Whether this actor has looked at all since it was made.
+    pub started: bool,
+    /// Whether artifact and bindings were written or read by API in this incarnation; the watch alone is no ground for
+    /// a push.
+    pub trusted: bool,
+    /// The artifact's uid and when it was first seen.
+    pub known_since: Option<(Box<str>, Moment)>,
+    /// Whether a binding was seen since then.
+    pub seen_bound: bool,
+    /// Bindings were listed by API in this pass, and nothing was served since.
+    pub confirmed: bool,
+    /// The uid for which, terminating and bound, the tag was looked at.
+    pub looked: Option<Box<str>>,
+    /// No look before this, after one that failed.
+    pub look_at: Option<Moment>,
+    /// Looks that failed in a row.
+    pub look_failures: u32,
+    /// The uid whose kept tag was announced.
+    pub announced: Option<Box<str>>,
+    /// Whether an errand (a look or a cleanup) is out.
+    pub errand: bool,
+    /// How the deletion goes.
+    pub cleanup: Cleanup,
+}
+
+impl ArtifactMemory {
+    /// Memory of an actor made at `now`, while requests of an earlier incarnation may land until `quiet_until`.
+    pub fn new(quiet_until: Moment) -> Self {
+        Self { quiet_until, ..Self::default() }
+    }
+
+    /// Whether a registry write of this process may still land at `now`.
+    pub fn write_under_way(&self, now: Moment) -> bool {
+        self.ticket.is_some() || self.under_way_until.is_some_and(|until| now < until)
+    }
+
+    /// Whether nothing would be lost if the actor went.
+    pub fn is_idle(&self, now: Moment) -> bool {
+        !self.write_under_way(now) && !self.errand && (!self.terminating_at_start || now >= self.quiet_until)
+    }
+
+    /// Ends the ticket `id`; `unanswered_since` is when a write was sent that got no answer.
+    ///
+    /// A ticket that is not open is ignored: its end was told twice.
+    pub fn close_ticket(&mut self, id: u64, unanswered_since: Option<Moment>) {
+        if self.ticket.as_ref().is_none_or(|ticket| ticket.id != id) {
+            return;
+        }
+        self.ticket = None;
+        if let Some(since) = unanswered_since {
+            let until = since + UNANSWERED_WRITE;
+            self.under_way_until = Some(self.under_way_until.map_or(until, |earlier| earlier.max(until)));
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! The step that comes next when no request waits.
+
+use std::sync::Arc;
+
+use super::memory::{ArtifactMemory, ArtifactOptions, Moment};
+use super::requests::pin;
+use super::view::{Own, View};
+use crate::layout;
+use crate::object::ObjectName;
+use crate::record::{RenderArtifactRecord, RenderBindingRecord};
+use solar_api::names::RENDER_ARTIFACT_FINALIZER;
+
+/// One step of an artifact's actor.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ArtifactStep {
+    /// Read artifact and bindings by API and keep what is found.
+    Read,
+    /// Put `render-artifact-finalizer` on.
+    AddFinalizer,
+    /// Write `status.chartURL`.
+    SetChartUrl(String),
+    /// Pin `spec.registryRef` to this Registry.
+    Repin(ObjectName),
+    /// Read the binding's owner by API; remove the binding when that owner is gone or another.
+    CheckOwner(Arc<RenderBindingRecord>),
+    /// Delete the artifact, with uid and resourceVersion as preconditions; no binding is left by API read.
+    DeleteSelf,
+    /// Say once that the tag is kept because it is bound.
+    AnnounceKept,
+    /// Look at the tag by HEAD: it may have gone before the artifact was bound again.
+    Look,
+    /// Delete the tag.
+    CleanUp,
+    /// Take `render-artifact-finalizer` off.
+    RemoveFinalizer,
+    /// Nothing to do, until then or until something changes.
+    Wait(Option<Moment>),
+}
+
+/// How long own writes may be ahead of the watch before they are read again.
+const WATCH_LAG: std::time::Duration = std::time::Duration::from_secs(30);
+
+/// Decides the next step; also keeps the marks in `memory` that depend on what is seen.
+pub fn next(view: &View, memory: &mut ArtifactMemory, options: &ArtifactOptions, now: Moment) -> ArtifactStep {
+    notice(view, memory, now);
+    if let Some(step) = settle_owners(view) {
+        return step;
+    }
+    let step = match &view.artifact {
+        None => ArtifactStep::Wait(None),
+        Some(artifact) if artifact.meta.terminating => terminating(view, artifact, memory, now),
+        Some(artifact) => living(view, artifact, memory, options, now),
+    };
+    match (step, lag_deadline(memory)) {
+        (ArtifactStep::Wait(_), Some(deadline)) if deadline <= now => ArtifactStep::Read,
+        (ArtifactStep::Wait(until), deadline) => ArtifactStep::Wait(earlier(until, deadline)),
+        (step, _) => step,
+    }
+}
+
+/// Keeps track of what this incarnation has seen.
+fn notice(view: &View, memory: &mut ArtifactMemory, now: Moment) {
+    let terminating = view.artifact.as_ref().is_some_and(|artifact| artifact.meta.terminating);
+    if !memory.started {
+        memory.started = true;
+        memory.terminating_at_start = terminating && now < memory.quiet_until;
+    }
+    let uid = view.artifact.as_ref().map(|artifact| artifact.meta.uid.clone());
+    if memory.known_since.as_ref().map(|(uid, _)| uid) != uid.as_ref() {
+        memory.known_since = uid.map(|uid| (uid, now));
+        memory.seen_bound = false;
+        memory.cleanup = super::Cleanup::default();
+        memory.looked = None;
+    }
+    memory.seen_bound |= !view.bindings.is_empty();
+}
+
+/// A binding whose owner the watch does not know, or knows under another uid, is checked by API.
+fn settle_owners(view: &View) -> Option<ArtifactStep> {
+    view.bindings.values().find(|binding| !binding.meta.terminating && is_stray(view, binding)).map(|binding| {
+        ArtifactStep::CheckOwner(binding.clone())
+    })
+}
+
+fn is_stray(view: &View, binding: &RenderBindingRecord) -> bool {
+    if binding.owner_kind.as_ref() != "Target" {
+        return false;
+    }
+    match (view.owners.get(&binding.owner).and_then(Option::as_ref), &binding.controller) {
+        (None, _) => true,
+        (Some(uid), Some(controller)) => controller.uid != *uid,
+        (Some(_), None) => false,
+    }
+}
+
+fn living(
+    view: &View,
+    artifact: &RenderArtifactRecord,
+    memory: &mut ArtifactMemory,
+    options: &ArtifactOptions,
+    now: Moment,
+) -> ArtifactStep {
+    if !artifact.meta.has_finalizer(RENDER_ARTIFACT_FINALIZER) {
+        return ArtifactStep::AddFinalizer;
+    }
+    let url = layout::chart_url(&artifact.base_url, &artifact.repository, &artifact.tag);
+    if artifact.status.chart_url.as_deref() != Some(url.as_str()) {
+        return ArtifactStep::SetChartUrl(url);
+    }
+    if !view.bindings.is_empty() {
+        return match pin(view.bindings.values()) {
+            Some(wanted) if artifact.registry.as_ref() != Some(&wanted) => ArtifactStep::Repin(wanted),
+            _ => ArtifactStep::Wait(None),
+        };
+    }
+    if let Some(until) = busy_until(memory, now) {
+        return ArtifactStep::Wait(until);
+    }
+    let since = memory.known_since.as_ref().map_or(now, |(_, since)| *since);
+    let deadline = since + options.unbound_grace;
+    if !memory.seen_bound && now < deadline {
+        return ArtifactStep::Wait(Some(deadline));
+    }
+    if memory.confirmed { ArtifactStep::DeleteSelf } else { ArtifactStep::Read }
+}
+
+fn terminating(
+    view: &View,
+    artifact: &RenderArtifactRecord,
+    memory: &mut ArtifactMemory,
+    now: Moment,
+) -> ArtifactStep {
+    if !artifact.meta.has_finalizer(RENDER_ARTIFACT_FINALIZER) {
+        return ArtifactStep::Wait(None);
+    }
+    if memory.cleanup.done {
+        return ArtifactStep::RemoveFinalizer;
+    }
+    if memory.errand {
+        return ArtifactStep::Wait(None);
+    }
+    if !memory.confirmed {
+        return ArtifactStep::Read;
+    }
+    if !view.bindings.is_empty() {
+        return kept(artifact, memory, now);
+    }
+    memory.announced = None;
+    if let Some(until) = busy_until(memory, now) {
+        return ArtifactStep::Wait(until);
+    }
+    match earlier_of_waits(memory, now) {
+        Some(until) => ArtifactStep::Wait(Some(until)),
+        None => ArtifactStep::CleanUp,
+    }
+}
+
+/// Terminating but bound: the tag stays, and so does the finalizer.
+fn kept(artifact: &RenderArtifactRecord, memory: &ArtifactMemory, now: Moment) -> ArtifactStep {
+    let uid = Some(&artifact.meta.uid);
+    if memory.announced.as_ref() != uid {
+        return ArtifactStep::AnnounceKept;
+    }
+    if memory.looked.as_ref() == uid {
+        return ArtifactStep::Wait(None);
+    }
+    if let Some(until) = busy_until(memory, now) {
+        return ArtifactStep::Wait(until);
+    }
+    let earliest = memory.look_at.unwrap_or_default().max(memory.quiet_until);
+    if now < earliest { ArtifactStep::Wait(Some(earliest)) } else { ArtifactStep::Look }
+}
+
+/// While a ticket is open or a write may still land nothing is deleted: `Some(when to look again)`.
+fn busy_until(memory: &ArtifactMemory, now: Moment) -> Option<Option<Moment>> {
+    if memory.ticket.is_some() {
+        return Some(None);
+    }
+    memory.under_way_until.filter(|until| now < *until).map(Some)
+}
+
+fn earlier_of_waits(memory: &ArtifactMemory, now: Moment) -> Option<Moment> {
+    let earliest = memory.cleanup.retry_at.unwrap_or_default().max(memory.quiet_until);
+    (now < earliest).then_some(earliest)
+}
+
+/// When the oldest own write that the watch has not shown yet is read again.
+fn lag_deadline(memory: &ArtifactMemory) -> Option<Moment> {
+    fn since<R>(own: &Own<R>) -> Option<Moment> {
+        match own {
+            Own::Present { since, .. } => Some(*since),
+            Own::Gone { .. } => None,
+        }
+    }
+    let artifact = memory.own_artifact.as_ref().and_then(since);
+    let bindings = memory.own_bindings.values().filter_map(since).min();
+    earlier(artifact, bindings).map(|since| since + WATCH_LAG)
+}
+
+fn earlier(a: Option<Moment>, b: Option<Moment>) -> Option<Moment> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, b) => a.or(b),
+    }
+}

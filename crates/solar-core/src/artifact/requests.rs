@@ -1,0 +1,219 @@
+//! Answers to requests. Each is decided on a fresh view, inside the actor's one pass.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::memory::{ArtifactMemory, Moment, Ticket};
+use super::view::View;
+use crate::names;
+use crate::object::ObjectName;
+use crate::record::{RenderArtifactRecord, RenderBindingRecord};
+use crate::target::Coordinates;
+
+/// A Target that wants to hold an artifact.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Owner {
+    /// The Target.
+    pub target: ObjectName,
+    /// Its uid.
+    pub uid: Box<str>,
+}
+
+/// What serving a Bind takes.
+#[derive(Clone, Debug, PartialEq)]
+pub enum BindDecision {
+    /// The name belongs to other coordinates; nothing is created.
+    Collision {
+        /// Whose name it is.
+        with: Coordinates,
+    },
+    /// The artifact is being cleaned up; nothing is created.
+    Terminating {
+        /// When to ask again.
+        retry_after: Duration,
+        /// What the clean-up waits for.
+        cause: String,
+    },
+    /// Make the binding so, then the artifact if there is none.
+    Proceed {
+        /// What to do about the binding.
+        binding: BindingChange,
+        /// Whether the artifact has to be created.
+        create_artifact: bool,
+    },
+}
+
+/// What to do about a binding.
+#[derive(Clone, Debug, PartialEq)]
+pub enum BindingChange {
+    /// It is right.
+    None,
+    /// It does not exist.
+    Create,
+    /// It belongs to an owner of the same name that is gone; it is deleted and made anew, never patched, because the
+    /// garbage collector of older API servers deletes by uid alone.
+    Recreate(Arc<RenderBindingRecord>),
+    /// It names another Registry.
+    Repoint(Arc<RenderBindingRecord>),
+}
+
+/// How soon a Target asks again that was answered Terminating.
+const ASK_AGAIN: Duration = Duration::from_secs(5);
+
+/// Name of the binding by which `target` holds `artifact`.
+pub fn binding_name(artifact: &str, target: &ObjectName) -> String {
+    names::binding(artifact, &target.name)
+}
+
+/// Decides a Bind.
+pub fn bind(
+    view: &View,
+    memory: &ArtifactMemory,
+    artifact: &ObjectName,
+    owner: &Owner,
+    coordinates: &Coordinates,
+    registry: &ObjectName,
+) -> BindDecision {
+    if let Some(existing) = &view.artifact {
+        if let Some(with) = stranger(existing, coordinates) {
+            return BindDecision::Collision { with };
+        }
+        let others = view.bindings.values().any(|binding| !binding.meta.terminating);
+        if existing.meta.terminating && !others {
+            let cause = memory.cleanup.cause.clone().unwrap_or_else(|| "the old tag is being deleted".to_owned());
+            return BindDecision::Terminating { retry_after: ASK_AGAIN, cause };
+        }
+    }
+    let name = binding_name(&artifact.name, &owner.target);
+    let binding = match view.bindings.get(name.as_str()) {
+        None => BindingChange::Create,
+        Some(binding) if !belongs_to(binding, owner) || binding.meta.terminating => {
+            BindingChange::Recreate(binding.clone())
+        }
+        Some(binding) if binding.registry.as_ref() != Some(registry) => BindingChange::Repoint(binding.clone()),
+        Some(_) => BindingChange::None,
+    };
+    BindDecision::Proceed { binding, create_artifact: view.artifact.is_none() }
+}
+
+/// What serving an Unbind takes, in this order.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct UnbindDecision {
+    /// The Registry to pin the artifact to before the binding goes.
+    pub repin: Option<ObjectName>,
+    /// The binding to delete.
+    pub delete: Option<Arc<RenderBindingRecord>>,
+}
+
+/// Decides an Unbind: the surviving bindings take over the artifact's Registry before the leaving one goes.
+pub fn unbind(view: &View, artifact: &ObjectName, owner: &Owner) -> UnbindDecision {
+    let name = binding_name(&artifact.name, &owner.target);
+    let Some(leaving) = view.bindings.get(name.as_str()) else {
+        return UnbindDecision::default();
+    };
+    let pinned = view.artifact.as_ref().and_then(|artifact| artifact.registry.clone());
+    let survivors = view.bindings.values().filter(|binding| binding.meta.name.name.as_ref() != name);
+    let repin = pin(survivors).filter(|wanted| view.artifact.is_some() && Some(wanted) != pinned.as_ref());
+    UnbindDecision { repin, delete: Some(leaving.clone()) }
+}
+
+/// The Registry that `bindings` pin: that of the lowest name among those which name one.
+pub fn pin<'a>(bindings: impl IntoIterator<Item = &'a Arc<RenderBindingRecord>>) -> Option<ObjectName> {
+    bindings
+        .into_iter()
+        .filter(|binding| binding.registry.is_some())
+        .min_by(|a, b| a.meta.name.cmp(&b.meta.name))
+        .and_then(|binding| binding.registry.clone())
+}
+
+/// A job that wants to push.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PushRequest {
+    /// Where the chart goes.
+    pub coordinates: Coordinates,
+    /// The Target that owns the task; `None` for a task that no Target owns.
+    pub owner: Option<Owner>,
+}
+
+/// Answer to an OpenPush.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PushDecision {
+    /// Read artifact and bindings by API first: so far only the watch told of them.
+    ReadFirst,
+    /// Nobody holds the tag.
+    NotBound,
+    /// The tag is being deleted, or a request of an earlier incarnation may still delete it.
+    Terminating,
+    /// Another job holds the ticket.
+    Busy,
+    /// Go on; the memory holds the open ticket.
+    Granted {
+        /// The ticket.
+        ticket: Ticket,
+        /// The digest that the tag is known to hold.
+        known_digest: Option<String>,
+    },
+}
+
+/// Decides an OpenPush, and opens the ticket where it is granted.
+pub fn open_push(view: &View, memory: &mut ArtifactMemory, request: &PushRequest, now: Moment) -> PushDecision {
+    if memory.ticket.is_some() {
+        return PushDecision::Busy;
+    }
+    if !memory.trusted {
+        return PushDecision::ReadFirst;
+    }
+    let terminating = view.artifact.as_ref().is_some_and(|artifact| artifact.meta.terminating);
+    let early = now < memory.quiet_until && (terminating || memory.terminating_at_start);
+    let under_way = terminating && memory.write_under_way(now);
+    if early || under_way || memory.errand || (terminating && view.bindings.is_empty()) {
+        return PushDecision::Terminating;
+    }
+    if !holds(view, request) {
+        return PushDecision::NotBound;
+    }
+    memory.last_ticket += 1;
+    let ticket = Ticket {
+        id: memory.last_ticket,
+        artifact_uid: view.artifact.as_ref().map(|artifact| artifact.meta.uid.clone()),
+    };
+    memory.ticket = Some(ticket.clone());
+    PushDecision::Granted { ticket, known_digest: known_digest(view, memory) }
+}
+
+/// Whether the asker may push: its Target holds the artifact, or no Target owns its task.
+fn holds(view: &View, request: &PushRequest) -> bool {
+    let fits = view.artifact.as_ref().map(|artifact| stranger(artifact, &request.coordinates).is_none());
+    match &request.owner {
+        None => fits.unwrap_or(true),
+        Some(owner) => {
+            let bound = view.bindings.values().any(|binding| {
+                binding.owner == owner.target && belongs_to(binding, owner) && !binding.meta.terminating
+            });
+            bound && fits == Some(true)
+        }
+    }
+}
+
+/// The digest in the status, unless the artifact is terminating and its tag was not looked at since.
+fn known_digest(view: &View, memory: &ArtifactMemory) -> Option<String> {
+    let artifact = view.artifact.as_ref()?;
+    if artifact.meta.terminating && memory.looked.as_ref() != Some(&artifact.meta.uid) {
+        return None;
+    }
+    artifact.status.digest.clone()
+}
+
+/// The coordinates of `artifact` where they are not `wanted`.
+fn stranger(artifact: &RenderArtifactRecord, wanted: &Coordinates) -> Option<Coordinates> {
+    let has = Coordinates {
+        base_url: artifact.base_url.clone(),
+        repository: artifact.repository.clone(),
+        tag: artifact.tag.clone(),
+    };
+    (has != *wanted).then_some(has)
+}
+
+fn belongs_to(binding: &RenderBindingRecord, owner: &Owner) -> bool {
+    binding.controller.as_ref().is_some_and(|controller| controller.uid == owner.uid)
+}

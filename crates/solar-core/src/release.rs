@@ -1,0 +1,89 @@
+//! What a Release needs next.
+
+use jiff::Timestamp;
+use solar_api::ReleaseStatus;
+use solar_api::conditions::component_version_resolved as reason;
+use solar_api::names::COMPONENT_VERSION_REF_FINALIZER;
+
+use crate::condition::{self, Wanted};
+use crate::grant;
+use crate::object::ObjectName;
+use crate::record::ReleaseRecord;
+use crate::world::World;
+
+/// Whether, and which, ComponentVersion a Release resolves.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Resolved {
+    /// It exists and may be used.
+    Found {
+        /// Whether `componentversion-ref` has to be put on first.
+        unprotected: bool,
+    },
+    /// There is none, or it is going and cannot be held.
+    NotFound,
+    /// No grant allows it.
+    NotGranted,
+}
+
+/// Resolves the ComponentVersion of `release`.
+pub fn resolve(world: &World, release: &ReleaseRecord) -> Resolved {
+    let wanted = &release.component_version;
+    let own = &release.meta.name.namespace;
+    if !grant::allowed(world, "Release", own, "ComponentVersion", &wanted.namespace) {
+        return Resolved::NotGranted;
+    }
+    match world.component_versions.get(wanted) {
+        None => Resolved::NotFound,
+        Some(version) => {
+            let held = version.meta.has_finalizer(COMPONENT_VERSION_REF_FINALIZER);
+            if version.meta.terminating && !held {
+                return Resolved::NotFound;
+            }
+            Resolved::Found { unprotected: !held }
+        }
+    }
+}
+
+/// The status that follows; `None` when it is the stored one.
+pub fn status(
+    world: &World,
+    release: &ReleaseRecord,
+    resolved: &Resolved,
+    now: Timestamp,
+) -> Option<ReleaseStatus> {
+    let mut status = release.status.clone();
+    condition::set(&mut status.conditions, &wanted(release, resolved), release.meta.generation, now);
+    status.effective_unique_name = effective_unique_name(world, release).or(status.effective_unique_name);
+    (!condition::same(&status.conditions, &release.status.conditions)
+        || status.effective_unique_name != release.status.effective_unique_name)
+        .then_some(status)
+}
+
+fn effective_unique_name(world: &World, release: &ReleaseRecord) -> Option<String> {
+    if let Some(name) = &release.unique_name {
+        return Some(name.to_string());
+    }
+    let version = world.component_versions.get(&release.component_version)?;
+    Some(version.component.name.to_string())
+}
+
+fn wanted(release: &ReleaseRecord, resolved: &Resolved) -> Wanted {
+    let version: &ObjectName = &release.component_version;
+    let (status, reason, message) = match resolved {
+        Resolved::Found { .. } => ("True", reason::RESOLVED, format!("ComponentVersion {version} was found")),
+        Resolved::NotFound => (
+            "False",
+            reason::NOT_FOUND,
+            format!("ComponentVersion {version} does not exist: create it, or correct spec.componentVersionRef"),
+        ),
+        Resolved::NotGranted => (
+            "False",
+            reason::NOT_GRANTED,
+            format!(
+                "no ReferenceGrant in namespace {} lets Releases of namespace {} refer to ComponentVersions: create one",
+                version.namespace, release.meta.name.namespace
+            ),
+        ),
+    };
+    Wanted { type_: reason::TYPE, status, reason, message }
+}

@@ -1,0 +1,344 @@
+//! What a RenderTask needs next: a job, a status, or nothing.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use solar_api::conditions::render_task as reason;
+use solar_api::{RenderTaskStatus, Target};
+
+use crate::artifact::Moment;
+use crate::backoff;
+use crate::condition::{self, Wanted};
+use crate::record::{RenderArtifactRecord, RenderTaskRecord};
+use crate::target::EventOrder;
+
+/// Attempts after which a task that never came to a result is given up: it may be what ends the process.
+pub const MAX_ATTEMPTS: i32 = 3;
+/// How long a task may wait for its turn before its status says so.
+pub const SCHEDULED_AFTER: Duration = Duration::from_secs(2);
+/// First wait after a failure of the surroundings.
+pub const RETRY_BASE: Duration = Duration::from_secs(5);
+/// Longest wait after a failure of the surroundings.
+pub const RETRY_CAP: Duration = Duration::from_secs(300);
+
+/// Whose fault a failed attempt was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The task's own input: the same input fails again, so nothing is retried.
+    Input,
+    /// Something around the task: retried with backoff, and at once when the cause changes.
+    Surroundings {
+        /// What the registry asked for.
+        retry_after: Option<Duration>,
+    },
+}
+
+/// How a job ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum JobOutcome {
+    /// The chart is in the registry.
+    Succeeded {
+        /// Digest of its manifest.
+        digest: String,
+        /// Its `oci://` address.
+        chart_url: String,
+    },
+    /// The attempt failed.
+    Failed {
+        /// Whose fault it was.
+        fault: Fault,
+        /// The cause in one sentence.
+        message: String,
+    },
+    /// The task changed while its chart was rendered; nothing was pushed.
+    Stale,
+    /// The artifact could not be pushed to just now; nothing was pushed.
+    Held {
+        /// When to try again; `None`: when the binding or artifact changes.
+        retry_after: Option<Duration>,
+    },
+}
+
+/// What the task's actor remembers between passes.
+#[derive(Clone, Debug, Default)]
+pub struct TaskMemory {
+    /// A submission or job is out.
+    pub submitted: bool,
+    /// Outcome of the last job, until it is written.
+    pub outcome: Option<JobOutcome>,
+    /// The pool was full: no submission before this.
+    pub refused_until: Option<Moment>,
+    /// Since when the task has been waiting for its turn.
+    pub waiting_since: Option<Moment>,
+    /// Failures of the surroundings in a row.
+    pub failures: u32,
+    /// No attempt before this.
+    pub retry_at: Option<Moment>,
+    /// The surroundings in which the last attempt failed.
+    pub failed_with: Option<String>,
+    /// The attempt that begins was counted in the status.
+    pub counted: bool,
+    /// Waits for a change of the binding or artifact; holds what they were.
+    pub held: Option<String>,
+}
+
+/// What a pass sees besides the task.
+#[derive(Clone, Copy, Debug)]
+pub struct TaskView<'a> {
+    /// The artifact of the task's coordinates.
+    pub artifact: Option<&'a RenderArtifactRecord>,
+    /// Whether the task may push: its Target holds the artifact, or no Target owns it.
+    pub bound: bool,
+    /// Whether this process saw the task being created, so that no earlier attempt can have ended a process.
+    pub seen_created: bool,
+    /// Registry, grant and host as they are now, in any form that differs when one of them does.
+    pub surroundings: &'a str,
+}
+
+/// One step of a task's actor.
+#[derive(Clone, Debug, PartialEq)]
+pub enum TaskStep {
+    /// Write the status, then record the event.
+    WriteStatus(RenderTaskStatus, Option<EventOrder>),
+    /// Submit a job.
+    Submit,
+    /// Nothing to do, until then or until something changes.
+    Wait(Option<Moment>),
+}
+
+/// Decides the next step. `jitter` is in 0..1.
+pub fn next(
+    task: &RenderTaskRecord,
+    view: &TaskView<'_>,
+    memory: &mut TaskMemory,
+    now: Moment,
+    wall: Timestamp,
+    jitter: f64,
+) -> TaskStep {
+    if task.meta.terminating {
+        return TaskStep::Wait(None);
+    }
+    if let Some(outcome) = memory.outcome.take() {
+        if let Some(step) = record(task, view, memory, outcome, now, wall, jitter) {
+            return step;
+        }
+    }
+    if !wants_attempt(task, view) || memory.submitted {
+        return waiting(task, memory, now, wall);
+    }
+    if let Some(wait) = not_yet(view, memory, now) {
+        return wait;
+    }
+    if let Some(step) = before_attempt(task, view, memory, wall) {
+        return step;
+    }
+    memory.waiting_since.get_or_insert(now);
+    match memory.refused_until {
+        Some(until) if now < until => waiting(task, memory, now, wall),
+        _ => TaskStep::Submit,
+    }
+}
+
+/// Whether the status calls for another attempt.
+fn wants_attempt(task: &RenderTaskRecord, view: &TaskView<'_>) -> bool {
+    if !view.bound {
+        return false;
+    }
+    if requested(task) {
+        return true;
+    }
+    if is_true(task, reason::JOB_SUCCEEDED) {
+        let Some(digest) = &task.status.digest else { return true };
+        return match view.artifact {
+            Some(artifact) => artifact.status.digest.as_ref() != Some(digest),
+            None => task.controller.as_ref().is_some_and(|owner| *owner.kind == *"Target"),
+        };
+    }
+    !(is_true(task, reason::JOB_FAILED) && attempts(task) >= MAX_ATTEMPTS)
+}
+
+/// Whether a person asked for another attempt.
+fn requested(task: &RenderTaskRecord) -> bool {
+    task.render_request.as_deref() != task.status.observed_render_request.as_deref() && task.render_request.is_some()
+}
+
+/// The wait after a failure, unless what it depended on has changed or a person asked.
+fn not_yet(view: &TaskView<'_>, memory: &mut TaskMemory, now: Moment) -> Option<TaskStep> {
+    if let Some(held) = &memory.held {
+        if *held == held_mark(view) {
+            return Some(TaskStep::Wait(None));
+        }
+        memory.held = None;
+    }
+    let retry_at = memory.retry_at?;
+    if now >= retry_at || memory.failed_with.as_deref() != Some(view.surroundings) {
+        memory.retry_at = None;
+        return None;
+    }
+    Some(TaskStep::Wait(Some(retry_at)))
+}
+
+/// What the status must say before an attempt begins.
+fn before_attempt(
+    task: &RenderTaskRecord,
+    view: &TaskView<'_>,
+    memory: &mut TaskMemory,
+    wall: Timestamp,
+) -> Option<TaskStep> {
+    let failed = is_true(task, reason::JOB_FAILED);
+    let requested = requested(task);
+    let unresolved = !failed && !is_true(task, reason::JOB_SUCCEEDED);
+    if unresolved && !requested && !view.seen_created && !memory.counted {
+        memory.counted = true;
+        if attempts(task) >= MAX_ATTEMPTS {
+            let message = format!(
+                "{MAX_ATTEMPTS} attempts ended without a result, perhaps with the process; change the input, or set \
+                 the annotation {} to a new value to try again",
+                solar_api::names::RENDER_REQUEST_ANNOTATION
+            );
+            return Some(failed_status(task, wall, &message, true));
+        }
+        let mut status = task.status.clone();
+        status.attempts = Some(attempts(task) + 1);
+        return Some(TaskStep::WriteStatus(status, None));
+    }
+    if !failed && !requested {
+        return None;
+    }
+    let mut status = task.status.clone();
+    status.attempts = None;
+    status.observed_render_request = task.render_request.as_deref().map(Into::into);
+    if failed {
+        set(&mut status, task, reason::JOB_FAILED, false, reason::RETRYING, "another attempt began", wall);
+    }
+    memory.counted = true;
+    (status != task.status).then_some(TaskStep::WriteStatus(status, None))
+}
+
+/// The status that an outcome gives; `None` when it gives none.
+fn record(
+    task: &RenderTaskRecord,
+    view: &TaskView<'_>,
+    memory: &mut TaskMemory,
+    outcome: JobOutcome,
+    now: Moment,
+    wall: Timestamp,
+    jitter: f64,
+) -> Option<TaskStep> {
+    memory.waiting_since = None;
+    match outcome {
+        JobOutcome::Stale => None,
+        JobOutcome::Held { retry_after: Some(after) } => {
+            memory.refused_until = Some(now + after);
+            None
+        }
+        JobOutcome::Held { retry_after: None } => {
+            memory.held = Some(held_mark(view));
+            None
+        }
+        JobOutcome::Succeeded { digest, chart_url } => {
+            memory.failures = 0;
+            memory.retry_at = None;
+            succeeded_status(task, wall, digest, chart_url)
+        }
+        JobOutcome::Failed { fault: Fault::Input, message } => Some(failed_status(task, wall, &message, true)),
+        JobOutcome::Failed { fault: Fault::Surroundings { retry_after }, message } => {
+            let backoff = backoff::delay(memory.failures, RETRY_BASE, RETRY_CAP, jitter);
+            memory.failures += 1;
+            memory.retry_at = Some(now + backoff.max(retry_after.unwrap_or_default()));
+            memory.failed_with = Some(view.surroundings.to_owned());
+            Some(failed_status(task, wall, &message, false))
+        }
+    }
+}
+
+fn succeeded_status(
+    task: &RenderTaskRecord,
+    wall: Timestamp,
+    digest: String,
+    chart_url: String,
+) -> Option<TaskStep> {
+    let mut status = task.status.clone();
+    status.conditions.retain(|condition| condition.type_ != reason::JOB_FAILED);
+    let message = format!("{chart_url} has digest {digest}");
+    set(&mut status, task, reason::JOB_SUCCEEDED, true, reason::JOB_SUCCEEDED, &message, wall);
+    status.attempts = None;
+    status.digest = Some(digest);
+    status.chart_url = Some(chart_url);
+    let event = EventOrder { warning: false, reason: "JobSucceeded", note: message };
+    (status != task.status).then_some(TaskStep::WriteStatus(status, Some(event)))
+}
+
+fn failed_status(task: &RenderTaskRecord, wall: Timestamp, message: &str, is_final: bool) -> TaskStep {
+    let mut status = task.status.clone();
+    status.conditions.retain(|condition| condition.type_ != reason::JOB_SUCCEEDED);
+    status.digest = None;
+    status.chart_url = None;
+    status.attempts = is_final.then_some(MAX_ATTEMPTS);
+    set(&mut status, task, reason::JOB_FAILED, true, reason::JOB_FAILED, message, wall);
+    let event = EventOrder { warning: true, reason: "JobFailed", note: message.to_owned() };
+    TaskStep::WriteStatus(status, Some(event))
+}
+
+/// While a job is out or its turn has not come: says so in the status once it lasts.
+fn waiting(task: &RenderTaskRecord, memory: &TaskMemory, now: Moment, wall: Timestamp) -> TaskStep {
+    let Some(since) = memory.waiting_since else { return TaskStep::Wait(memory.retry_at) };
+    let refused = memory.refused_until.filter(|until| now < *until);
+    let announced = task.status.conditions.iter().any(|condition| condition.type_ == reason::JOB_SCHEDULED);
+    if announced || !memory.submitted && refused.is_none() {
+        return TaskStep::Wait(refused);
+    }
+    if now < since + SCHEDULED_AFTER {
+        let deadline = since + SCHEDULED_AFTER;
+        return TaskStep::Wait(Some(refused.map_or(deadline, |until| until.min(deadline))));
+    }
+    let mut status = task.status.clone();
+    set(&mut status, task, reason::JOB_SCHEDULED, true, reason::JOB_SCHEDULED, "waits for its turn to render", wall);
+    TaskStep::WriteStatus(status, None)
+}
+
+fn held_mark(view: &TaskView<'_>) -> String {
+    match view.artifact {
+        None => format!("{}", view.bound),
+        Some(artifact) => format!(
+            "{} {} {} {:?}",
+            view.bound, artifact.meta.uid, artifact.meta.terminating, artifact.status.digest
+        ),
+    }
+}
+
+fn attempts(task: &RenderTaskRecord) -> i32 {
+    task.status.attempts.unwrap_or_default()
+}
+
+fn is_true(task: &RenderTaskRecord, type_: &str) -> bool {
+    task.status.conditions.iter().any(|condition| condition.type_ == type_ && condition.status == "True")
+}
+
+/// Sets a condition and keeps the order in which the status column looks for the first True one.
+fn set(
+    status: &mut RenderTaskStatus,
+    task: &RenderTaskRecord,
+    type_: &'static str,
+    is_true: bool,
+    reason: &'static str,
+    message: &str,
+    wall: Timestamp,
+) {
+    let wanted = Wanted { type_, status: if is_true { "True" } else { "False" }, reason, message: message.to_owned() };
+    condition::set(&mut status.conditions, &wanted, task.meta.generation, wall);
+    status.conditions.sort_by_key(rank);
+}
+
+fn rank(condition: &Condition) -> usize {
+    [reason::JOB_SUCCEEDED, reason::JOB_FAILED, reason::JOB_SCHEDULED]
+        .iter()
+        .position(|type_| condition.type_ == *type_)
+        .unwrap_or(3)
+}
+
+/// Whether `task` belongs to a Target by its ownerReference.
+pub fn is_owned_by_target(task: &RenderTaskRecord) -> bool {
+    task.controller.as_ref().is_some_and(|owner| *owner.kind == *<Target as kube::Resource>::kind(&()))
+}

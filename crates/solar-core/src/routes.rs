@@ -1,0 +1,365 @@
+//! Who is concerned by a change: the old and the new side of every reference, each found through an index.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::object::{Meta, ObjectName};
+use crate::protection::Protected;
+use crate::record::{
+    ComponentRecord, ComponentVersionRecord, GrantRecord, RegistryBindingRecord, RegistryRecord,
+    ReleaseBindingRecord, ReleaseRecord, RenderArtifactRecord, RenderBindingRecord, RenderTaskRecord, TargetRecord,
+};
+use crate::world::{IndexKey, Kept, Record, World};
+
+/// The kind of an actor that stands for an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ActorKind(pub &'static str);
+
+/// Actors of Targets.
+pub const TARGET: ActorKind = ActorKind("Target");
+/// Actors of RenderTasks.
+pub const RENDER_TASK: ActorKind = ActorKind("RenderTask");
+/// Actors of RenderArtifacts.
+pub const RENDER_ARTIFACT: ActorKind = ActorKind("RenderArtifact");
+/// Actors of Releases.
+pub const RELEASE: ActorKind = ActorKind("Release");
+/// Actors of ReleaseBindings.
+pub const RELEASE_BINDING: ActorKind = ActorKind("ReleaseBinding");
+/// Protection of Registries.
+pub const REGISTRY_PROTECTION: ActorKind = ActorKind("RegistryProtection");
+/// Protection of Releases.
+pub const RELEASE_PROTECTION: ActorKind = ActorKind("ReleaseProtection");
+/// Protection of ComponentVersions.
+pub const COMPONENT_VERSION_PROTECTION: ActorKind = ActorKind("ComponentVersionProtection");
+/// Protection of Components.
+pub const COMPONENT_PROTECTION: ActorKind = ActorKind("ComponentProtection");
+
+impl Protected {
+    /// The actors that decide for this kind.
+    pub fn actor_kind(self) -> ActorKind {
+        match self {
+            Self::Registry => REGISTRY_PROTECTION,
+            Self::Release => RELEASE_PROTECTION,
+            Self::ComponentVersion => COMPONENT_VERSION_PROTECTION,
+            Self::Component => COMPONENT_PROTECTION,
+        }
+    }
+}
+
+/// Names one actor.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ActorKey {
+    /// Its kind.
+    pub kind: ActorKind,
+    /// Its object.
+    pub object: ObjectName,
+}
+
+impl ActorKey {
+    /// The actor of `kind` for `object`.
+    pub fn new(kind: ActorKind, object: ObjectName) -> Self {
+        Self { kind, object }
+    }
+}
+
+impl std::fmt::Display for ActorKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {}", self.kind.0, self.object)
+    }
+}
+
+/// Those to wake, in one order.
+pub type Concerned = BTreeSet<ActorKey>;
+
+/// A record whose changes concern actors.
+pub trait Routed: Kept {
+    /// Adds whoever is concerned by the change from `old` to `new`; `world` holds the new state.
+    fn concerned(world: &World, old: Option<&Self>, new: Option<&Self>, to: &mut Concerned);
+
+    /// Called once before a record enters the world, `live` when the watch told of a change and not of a list.
+    fn entering(&mut self, _old: Option<&Self>, _live: bool) {}
+}
+
+fn add(to: &mut Concerned, kind: ActorKind, object: &ObjectName) {
+    to.insert(ActorKey::new(kind, object.clone()));
+}
+
+/// Adds the protection of what `of` names, on both sides, when the reference or the referrer's existence changed.
+fn protect<R: Record>(
+    to: &mut Concerned,
+    kind: Protected,
+    old: Option<&R>,
+    new: Option<&R>,
+    of: impl Fn(&R) -> Option<ObjectName>,
+) {
+    let (before, after) = (old.and_then(&of), new.and_then(&of));
+    if before == after && old.is_some() == new.is_some() {
+        return;
+    }
+    for name in before.iter().chain(&after) {
+        add(to, kind.actor_kind(), name);
+    }
+}
+
+/// Whether a change is anything but a status or a finalizer that was added.
+fn touched(old: Option<&Meta>, new: Option<&Meta>) -> bool {
+    match (old, new) {
+        (Some(old), Some(new)) => {
+            old.uid != new.uid
+                || old.generation != new.generation
+                || old.terminating != new.terminating
+                || old.finalizers.iter().any(|finalizer| !new.has_finalizer(finalizer))
+        }
+        _ => true,
+    }
+}
+
+/// Whether the existence or identity of an object changed for those who refer to it.
+fn appeared_or_went(old: Option<&Meta>, new: Option<&Meta>) -> bool {
+    match (old, new) {
+        (Some(old), Some(new)) => old.uid != new.uid || old.terminating != new.terminating,
+        _ => true,
+    }
+}
+
+impl Routed for TargetRecord {
+    fn concerned(world: &World, old: Option<&Self>, new: Option<&Self>, to: &mut Concerned) {
+        let Some(name) = old.or(new).map(|target| target.meta.name.clone()) else { return };
+        let metas = (old.map(|t| &t.meta), new.map(|t| &t.meta));
+        let annotated = |target: &Self| {
+            (target.suspended, target.reconcile_request.clone(), target.render_request.clone())
+        };
+        if touched(metas.0, metas.1)
+            || old.map(|t| &t.labels) != new.map(|t| &t.labels)
+            || old.map(annotated) != new.map(annotated)
+        {
+            add(to, TARGET, &name);
+        }
+        protect(to, Protected::Registry, old, new, |target| Some(target.registry.clone()));
+        if appeared_or_went(metas.0, metas.1) {
+            for binding in world.render_bindings.by(&IndexKey::Owner(name.clone())) {
+                add(to, RENDER_ARTIFACT, &binding.artifact);
+            }
+            for binding in world.release_bindings.by(&IndexKey::Target(name.clone())) {
+                add(to, RELEASE_BINDING, &binding.meta.name);
+            }
+        }
+    }
+}
+
+impl Routed for ReleaseBindingRecord {
+    fn concerned(_: &World, old: Option<&Self>, new: Option<&Self>, to: &mut Concerned) {
+        let metas = (old.map(|b| &b.meta), new.map(|b| &b.meta));
+        if touched(metas.0, metas.1) {
+            for binding in old.iter().chain(&new) {
+                add(to, TARGET, &binding.target);
+                add(to, RELEASE_BINDING, &binding.meta.name);
+            }
+        }
+        protect(to, Protected::Release, old, new, |binding| Some(binding.release.clone()));
+    }
+}
+
+impl Routed for ReleaseRecord {
+    fn concerned(world: &World, old: Option<&Self>, new: Option<&Self>, to: &mut Concerned) {
+        let Some(name) = old.or(new).map(|release| release.meta.name.clone()) else { return };
+        let metas = (old.map(|r| &r.meta), new.map(|r| &r.meta));
+        protect(to, Protected::ComponentVersion, old, new, |release| Some(release.component_version.clone()));
+        let protection_changed = touched(metas.0, metas.1)
+            || new.map(|r| r.meta.finalizers.len()) != old.map(|r| r.meta.finalizers.len());
+        if protection_changed {
+            add(to, RELEASE_PROTECTION, &name);
+        }
+        if !touched(metas.0, metas.1) && old.map(|r| &r.labels) == new.map(|r| &r.labels) {
+            return;
+        }
+        add(to, RELEASE, &name);
+        for binding in world.release_bindings.by(&IndexKey::Release(name)) {
+            add(to, TARGET, &binding.target);
+            add(to, RELEASE_BINDING, &binding.meta.name);
+        }
+    }
+}
+
+impl Routed for ComponentRecord {
+    fn concerned(_: &World, old: Option<&Self>, new: Option<&Self>, to: &mut Concerned) {
+        if let Some(component) = old.or(new) {
+            add(to, COMPONENT_PROTECTION, &component.meta.name);
+        }
+    }
+}
+
+impl Routed for ComponentVersionRecord {
+    fn concerned(world: &World, old: Option<&Self>, new: Option<&Self>, to: &mut Concerned) {
+        let Some(name) = old.or(new).map(|version| version.meta.name.clone()) else { return };
+        protect(to, Protected::Component, old, new, |version| Some(version.component.clone()));
+        add(to, COMPONENT_VERSION_PROTECTION, &name);
+        if !touched(old.map(|v| &v.meta), new.map(|v| &v.meta)) {
+            return;
+        }
+        for release in world.releases.by(&IndexKey::ComponentVersion(name)) {
+            add(to, RELEASE, &release.meta.name);
+            targets_of_release(world, &release.meta.name, to);
+        }
+    }
+}
+
+fn targets_of_release(world: &World, release: &ObjectName, to: &mut Concerned) {
+    for binding in world.release_bindings.by(&IndexKey::Release(release.clone())) {
+        add(to, TARGET, &binding.target);
+    }
+}
+
+impl Routed for RegistryRecord {
+    fn concerned(world: &World, old: Option<&Self>, new: Option<&Self>, to: &mut Concerned) {
+        let Some(name) = old.or(new).map(|registry| registry.meta.name.clone()) else { return };
+        add(to, REGISTRY_PROTECTION, &name);
+        if !touched(old.map(|r| &r.meta), new.map(|r| &r.meta)) {
+            return;
+        }
+        let key = IndexKey::Registry(name);
+        for target in world.targets.by(&key) {
+            add(to, TARGET, &target.meta.name);
+        }
+        for binding in world.registry_bindings.by(&key) {
+            add(to, TARGET, &binding.target);
+        }
+        for artifact in world.render_artifacts.by(&key) {
+            add(to, RENDER_ARTIFACT, &artifact.meta.name);
+        }
+        for task in world.render_tasks.by(&key) {
+            add(to, RENDER_TASK, &task.meta.name);
+        }
+    }
+}
+
+impl Routed for RegistryBindingRecord {
+    fn concerned(_: &World, old: Option<&Self>, new: Option<&Self>, to: &mut Concerned) {
+        if touched(old.map(|b| &b.meta), new.map(|b| &b.meta)) {
+            for binding in old.iter().chain(&new) {
+                add(to, TARGET, &binding.target);
+            }
+        }
+        protect(to, Protected::Registry, old, new, |binding| Some(binding.registry.clone()));
+    }
+}
+
+impl Routed for GrantRecord {
+    fn concerned(world: &World, old: Option<&Self>, new: Option<&Self>, to: &mut Concerned) {
+        for grant in old.iter().chain(&new) {
+            for from in grant.from.iter().filter(|from| from.group == solar_api::GROUP) {
+                for object in grant.to.iter().filter(|object| object.group == solar_api::GROUP) {
+                    granted(world, &grant.meta.name.namespace, &from.kind, &from.namespace, &object.kind, to);
+                }
+            }
+        }
+    }
+}
+
+/// Those in namespace `from_namespace` whose reference to a `to_kind` of `namespace` a grant allows or allowed.
+fn granted(
+    world: &World,
+    namespace: &Arc<str>,
+    from_kind: &str,
+    from_namespace: &str,
+    to_kind: &str,
+    to: &mut Concerned,
+) {
+    let here = IndexKey::Namespace(namespace.clone());
+    let theirs = |name: &ObjectName| name.namespace.as_ref() == from_namespace;
+    match (from_kind, to_kind) {
+        ("Target" | "RenderArtifact" | "RenderTask", "Registry") => {
+            for registry in world.registries.by(&here) {
+                let key = IndexKey::Registry(registry.meta.name.clone());
+                for target in world.targets.by(&key).filter(|target| theirs(&target.meta.name)) {
+                    add(to, TARGET, &target.meta.name);
+                }
+                for artifact in world.render_artifacts.by(&key).filter(|artifact| theirs(&artifact.meta.name)) {
+                    add(to, RENDER_ARTIFACT, &artifact.meta.name);
+                }
+                for task in world.render_tasks.by(&key).filter(|task| theirs(&task.meta.name)) {
+                    add(to, RENDER_TASK, &task.meta.name);
+                }
+            }
+        }
+        ("Release", "ComponentVersion") => {
+            for version in world.component_versions.by(&here) {
+                let key = IndexKey::ComponentVersion(version.meta.name.clone());
+                for release in world.releases.by(&key).filter(|release| theirs(&release.meta.name)) {
+                    add(to, RELEASE, &release.meta.name);
+                    targets_of_release(world, &release.meta.name, to);
+                }
+            }
+        }
+        ("ReleaseBinding" | "RegistryBinding", "Target") => {
+            for target in world.targets.by(&here) {
+                add(to, TARGET, &target.meta.name);
+                let key = IndexKey::Target(target.meta.name.clone());
+                for binding in world.release_bindings.by(&key).filter(|binding| theirs(&binding.meta.name)) {
+                    add(to, RELEASE_BINDING, &binding.meta.name);
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+impl Routed for RenderTaskRecord {
+    fn concerned(_: &World, old: Option<&Self>, new: Option<&Self>, to: &mut Concerned) {
+        let Some(task) = new.or(old) else { return };
+        let metas = (old.map(|t| &t.meta), new.map(|t| &t.meta));
+        let touched = touched(metas.0, metas.1);
+        if touched || old.map(|t| &t.render_request) != new.map(|t| &t.render_request) {
+            add(to, RENDER_TASK, &task.meta.name);
+        }
+        if *task.owner_kind == *"Target" && (touched || old.map(|t| &t.status) != new.map(|t| &t.status)) {
+            add(to, TARGET, &task.owner);
+        }
+    }
+
+    fn entering(&mut self, old: Option<&Self>, live: bool) {
+        self.seen_created = match old {
+            Some(old) if old.meta.uid == self.meta.uid => old.seen_created,
+            _ => live,
+        };
+    }
+}
+
+impl Routed for RenderArtifactRecord {
+    fn concerned(world: &World, old: Option<&Self>, new: Option<&Self>, to: &mut Concerned) {
+        let Some(name) = old.or(new).map(|artifact| artifact.meta.name.clone()) else { return };
+        let metas = (old.map(|a| &a.meta), new.map(|a| &a.meta));
+        let touched = touched(metas.0, metas.1);
+        if touched {
+            add(to, RENDER_ARTIFACT, &name);
+        }
+        let digest = |artifact: &Self| artifact.status.digest.clone();
+        if touched || old.and_then(digest) != new.and_then(digest) {
+            for binding in world.render_bindings.by(&IndexKey::Artifact(name.clone())) {
+                add(to, TARGET, &binding.owner);
+            }
+            for task in world.render_tasks.by(&IndexKey::Artifact(name)) {
+                add(to, RENDER_TASK, &task.meta.name);
+            }
+        }
+        protect(to, Protected::Registry, old, new, |artifact| artifact.registry.clone());
+    }
+}
+
+impl Routed for RenderBindingRecord {
+    fn concerned(world: &World, old: Option<&Self>, new: Option<&Self>, to: &mut Concerned) {
+        let metas = (old.map(|b| &b.meta), new.map(|b| &b.meta));
+        if !touched(metas.0, metas.1) {
+            return;
+        }
+        for binding in old.iter().chain(&new) {
+            add(to, RENDER_ARTIFACT, &binding.artifact);
+            if *binding.owner_kind == *"Target" {
+                add(to, TARGET, &binding.owner);
+            }
+            for task in world.render_tasks.by(&IndexKey::Artifact(binding.artifact.clone())) {
+                add(to, RENDER_TASK, &task.meta.name);
+            }
+        }
+    }
+}
