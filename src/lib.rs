@@ -1,1 +1,5 @@
 //! Placeholder.
+
+pub mod adapters;
+#[cfg(feature = "dev")]
+pub mod dev;

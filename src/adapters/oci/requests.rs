@@ -1,0 +1,207 @@
+//! The operations of the port as requests of the distribution API.
+
+use bytes::Bytes;
+use http::{Method, header};
+
+use super::MANIFEST_LIMIT;
+use super::artifact::{Artifact, Blob, MANIFEST_MEDIA_TYPE};
+use super::auth::Access;
+use super::call::{Call, Message, SMALL_BODY, error_code, location};
+use super::error::{OciError, Operation};
+use super::session::{Session, push_blob_call};
+use super::transport::Transport;
+use super::types::{DeleteOutcome, Digest, Endpoint, Manifest, Reference};
+
+const DIGEST_HEADER: &str = "docker-content-digest";
+const MANIFEST_ACCEPT: &str = "application/vnd.oci.image.manifest.v1+json, \
+    application/vnd.oci.image.index.v1+json, \
+    application/vnd.docker.distribution.manifest.v2+json, \
+    application/vnd.docker.distribution.manifest.list.v2+json";
+
+impl<T: Transport> Session<T> {
+    pub(crate) async fn head(
+        &self,
+        endpoint: &Endpoint,
+        repository: &str,
+        reference: &Reference,
+    ) -> Result<Option<Digest>, OciError> {
+        let call = Call {
+            operation: Operation::Head,
+            access: Access::Pull,
+            endpoint,
+            repository,
+            limit: SMALL_BODY,
+        };
+        let message = Message::new(Method::HEAD, call.manifest_url(reference)?)
+            .header(header::ACCEPT, MANIFEST_ACCEPT);
+        let response = self.call(&call, message).await?;
+        let status = response.status();
+        let stated = response
+            .headers()
+            .get(DIGEST_HEADER)
+            .and_then(|value| value.to_str().ok()?.parse().ok());
+        match (status.as_u16(), stated) {
+            (404, _) => Ok(None),
+            (200..=299, Some(digest)) => Ok(Some(digest)),
+            // No digest, or no HEAD here: the body tells.
+            (200..=299 | 400 | 405 | 406 | 501, _) => Ok(self
+                .manifest(endpoint, repository, reference)
+                .await?
+                .map(|manifest| manifest.digest)),
+            _ => Err(call.refused(&response)),
+        }
+    }
+
+    pub(crate) async fn manifest(
+        &self,
+        endpoint: &Endpoint,
+        repository: &str,
+        reference: &Reference,
+    ) -> Result<Option<Manifest>, OciError> {
+        let operation = Operation::GetManifest;
+        let call = Call {
+            operation,
+            access: Access::Pull,
+            endpoint,
+            repository,
+            limit: MANIFEST_LIMIT,
+        };
+        let message = Message::new(Method::GET, call.manifest_url(reference)?)
+            .header(header::ACCEPT, MANIFEST_ACCEPT);
+        let response = self.call(&call, message).await?;
+        match response.status().as_u16() {
+            404 => return Ok(None),
+            200..=299 => {}
+            _ => return Err(call.refused(&response)),
+        }
+        let digest = Digest::of(response.body());
+        let asked_sha256 =
+            matches!(reference, Reference::Digest(asked) if asked.as_str().starts_with("sha256:"));
+        if asked_sha256 && reference.as_str() != digest.as_str() {
+            return Err(call.protocol("the manifest does not match its digest"));
+        }
+        let media_type = response
+            .headers()
+            .get(header::CONTENT_TYPE)
+            .and_then(|value| value.to_str().ok());
+        Ok(Some(Manifest {
+            media_type: media_type.unwrap_or_default().to_owned(),
+            digest,
+            bytes: response.into_body(),
+        }))
+    }
+
+    pub(crate) async fn blob(
+        &self,
+        endpoint: &Endpoint,
+        repository: &str,
+        digest: &Digest,
+        limit: usize,
+    ) -> Result<Option<Bytes>, OciError> {
+        let call = Call {
+            operation: Operation::GetBlob,
+            access: Access::Pull,
+            endpoint,
+            repository,
+            limit,
+        };
+        let url = call.url(&format!("blobs/{digest}"))?;
+        let response = self.call(&call, Message::new(Method::GET, url)).await?;
+        match response.status().as_u16() {
+            404 => Ok(None),
+            200..=299 if Digest::of(response.body()) == *digest => Ok(Some(response.into_body())),
+            200..=299 => Err(call.protocol("the blob does not match its digest")),
+            _ => Err(call.refused(&response)),
+        }
+    }
+
+    pub(crate) async fn delete(
+        &self,
+        endpoint: &Endpoint,
+        repository: &str,
+        reference: &Reference,
+    ) -> Result<DeleteOutcome, OciError> {
+        let operation = Operation::Delete;
+        let call = Call {
+            operation,
+            access: Access::Delete,
+            endpoint,
+            repository,
+            limit: SMALL_BODY,
+        };
+        let response = self
+            .call(
+                &call,
+                Message::new(Method::DELETE, call.manifest_url(reference)?),
+            )
+            .await?;
+        match response.status().as_u16() {
+            401 | 403 | 429 => Err(call.refused(&response)),
+            status @ (200..=299 | 400..=499) => Ok(DeleteOutcome {
+                status,
+                code: error_code(response.body()),
+            }),
+            _ => Err(call.refused(&response)),
+        }
+    }
+
+    /// Uploads an artifact with plain requests, in the order in which `HttpRegistry` does.
+    pub(crate) async fn push(
+        &self,
+        endpoint: &Endpoint,
+        repository: &str,
+        tag: &str,
+        artifact: &Artifact,
+    ) -> Result<Digest, OciError> {
+        for blob in artifact.blobs() {
+            self.push_blob(endpoint, repository, blob).await?;
+        }
+        let operation = Operation::PushManifest;
+        let call = Call {
+            operation,
+            access: Access::Push,
+            endpoint,
+            repository,
+            limit: SMALL_BODY,
+        };
+        let message = Message::new(Method::PUT, call.manifest_url(&Reference::tag(tag))?)
+            .header(header::CONTENT_TYPE, MANIFEST_MEDIA_TYPE)
+            .body(artifact.manifest());
+        let response = self.call(&call, message).await?;
+        if response.status().is_success() {
+            Ok(artifact.digest().clone())
+        } else {
+            Err(call.refused(&response))
+        }
+    }
+
+    async fn push_blob(
+        &self,
+        endpoint: &Endpoint,
+        repository: &str,
+        blob: &Blob,
+    ) -> Result<(), OciError> {
+        let call = push_blob_call(endpoint, repository);
+        let start = call.url("blobs/uploads/")?;
+        let response = self
+            .call(&call, Message::new(Method::POST, start.clone()))
+            .await?;
+        if !response.status().is_success() {
+            return Err(call.refused(&response));
+        }
+        let mut location = location(&start, response.headers())
+            .ok_or_else(|| call.protocol("an upload without a location"))?;
+        location
+            .query_pairs_mut()
+            .append_pair("digest", blob.digest.as_str());
+        let message = Message::new(Method::PUT, location)
+            .header(header::CONTENT_TYPE, "application/octet-stream")
+            .body(&blob.bytes);
+        let response = self.call(&call, message).await?;
+        if response.status().is_success() {
+            Ok(())
+        } else {
+            Err(call.refused(&response))
+        }
+    }
+}

@@ -1,0 +1,3 @@
+//! What `solar-controller dev` and the tests run instead of the real world.
+
+pub mod registry;
