@@ -112,7 +112,9 @@ pub fn of_task(spec: &api::RenderTaskSpec) -> PayloadHash {
         (api::RenderTaskType::Bootstrap, _, Some(config)) => {
             bootstrap_input(&config.input.releases, PayloadHash::of_object(Some(&config.input.userdata)))
         }
-        (api::RenderTaskType::Release, None, _) | (api::RenderTaskType::Bootstrap, _, None) => Lines::default().hash(),
+        (api::RenderTaskType::Release, None, _) | (api::RenderTaskType::Bootstrap, _, None) => {
+            Lines::default().hash()
+        }
     }
 }
 

@@ -13,13 +13,20 @@
 //! | [`backoff`] | how long to wait after a failure |
 //! | [`target`] | what a Target needs next |
 
+pub mod backoff;
+pub mod condition;
 pub mod content;
+pub mod credential;
 pub mod fit;
+pub mod grant;
 pub mod hash;
 pub mod host;
 pub mod layout;
 pub mod names;
 pub mod object;
+pub mod pull_secret;
 pub mod record;
+pub mod resolver;
+pub mod selector;
 pub mod target;
 pub mod world;

@@ -88,6 +88,12 @@ impl Meta {
         }
     }
 
+    /// Whether a referrer that protects what it depends on with `finalizer` may count on the object: one that is being
+    /// deleted takes no new finalizer, so without it the object is as good as gone.
+    pub fn can_be_depended_on(&self, finalizer: &str) -> bool {
+        !self.terminating || self.has_finalizer(finalizer)
+    }
+
     /// Whether the object carries `finalizer`.
     pub fn has_finalizer(&self, finalizer: &str) -> bool {
         self.finalizers.iter().any(|held| held.as_ref() == finalizer)
