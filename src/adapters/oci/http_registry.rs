@@ -82,24 +82,6 @@ impl HttpRegistry {
             pusher: Pusher::new(ca.map(|ca| ca.pem), options.timeouts.write),
         })
     }
-
-    async fn push_once(
-        &self,
-        endpoint: &Endpoint,
-        repository: &str,
-        tag: &str,
-        artifact: &Artifact,
-        ask: bool,
-    ) -> Result<(), OciError> {
-        let authorization = if ask {
-            self.session.authorize_push(endpoint, repository).await?
-        } else {
-            None
-        };
-        self.pusher
-            .push(endpoint, repository, tag, artifact, authorization)
-            .await
-    }
 }
 
 struct Ca {
@@ -158,23 +140,25 @@ impl OciRegistry for HttpRegistry {
         artifact: &Artifact,
     ) -> Result<Digest, OciError> {
         // Without credentials the registry is asked for its challenge only if it turns out to have one.
-        let ask_first = endpoint.credentials != Credentials::Anonymous;
-        let first = self
-            .push_once(endpoint, repository, tag, artifact, ask_first)
-            .await;
-        match first {
-            Err(OciError {
-                kind: OciErrorKind::Unauthorized { .. },
-                ..
-            }) => {
-                self.session.forget_push(endpoint, repository);
-                self.pusher.forget(endpoint);
-                self.push_once(endpoint, repository, tag, artifact, true)
-                    .await?;
-            }
-            other => other?,
+        let known = match endpoint.credentials {
+            Credentials::Anonymous => self.session.fresh_push(endpoint, repository),
+            _ => self.session.authorize_push(endpoint, repository).await?,
+        };
+        let push = |authorization| {
+            self.pusher
+                .push(endpoint, repository, tag, artifact, authorization)
+        };
+        let refused = match push(known.clone()).await {
+            Err(error) if matches!(error.kind, OciErrorKind::Unauthorized { .. }) => error,
+            other => return other.map(|()| artifact.digest().clone()),
+        };
+        self.session.forget_push(endpoint, repository);
+        self.pusher.forget(endpoint);
+        let renewed = self.session.authorize_push(endpoint, repository).await?;
+        if renewed.is_none() || renewed == known {
+            return Err(refused);
         }
-        Ok(artifact.digest().clone())
+        push(renewed).await.map(|()| artifact.digest().clone())
     }
 
     async fn delete(

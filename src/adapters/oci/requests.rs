@@ -153,9 +153,6 @@ impl<T: Transport> Session<T> {
         tag: &str,
         artifact: &Artifact,
     ) -> Result<Digest, OciError> {
-        for blob in artifact.blobs() {
-            self.push_blob(endpoint, repository, blob).await?;
-        }
         let operation = Operation::PushManifest;
         let call = Call {
             operation,
@@ -164,7 +161,11 @@ impl<T: Transport> Session<T> {
             repository,
             limit: SMALL_BODY,
         };
-        let message = Message::new(Method::PUT, call.manifest_url(&Reference::tag(tag))?)
+        let url = call.manifest_url(&Reference::tag(tag))?;
+        for blob in artifact.blobs() {
+            self.push_blob(endpoint, repository, blob).await?;
+        }
+        let message = Message::new(Method::PUT, url)
             .header(header::CONTENT_TYPE, MANIFEST_MEDIA_TYPE)
             .body(artifact.manifest());
         let response = self.call(&call, message).await?;

@@ -60,7 +60,7 @@ impl<T: Transport> Session<T> {
         endpoint: &Endpoint,
         repository: &str,
     ) -> Result<Option<Authorization>, OciError> {
-        if let Some(fresh) = self.authorizations.get(endpoint, repository, Access::Push) {
+        if let Some(fresh) = self.fresh_push(endpoint, repository) {
             return Ok(Some(fresh));
         }
         let call = push_blob_call(endpoint, repository);
@@ -97,6 +97,15 @@ impl<T: Transport> Session<T> {
         {
             tracing::debug!(%error, "an unused upload was not cancelled");
         }
+    }
+
+    /// The authorization for pushes that the registry took a short while ago.
+    pub(crate) fn fresh_push(
+        &self,
+        endpoint: &Endpoint,
+        repository: &str,
+    ) -> Option<Authorization> {
+        self.authorizations.get(endpoint, repository, Access::Push)
     }
 
     /// Forgets the authorization for pushes: the registry no longer takes it.

@@ -18,6 +18,8 @@ pub(super) struct Repository {
     pub(super) manifests: BTreeMap<Digest, StoredManifest>,
     pub(super) tags: BTreeMap<String, Digest>,
     pub(super) blobs: BTreeMap<Digest, Bytes>,
+    /// Uploaded since the last manifest came in: the next one will name them.
+    in_flight: BTreeSet<Digest>,
 }
 
 impl Repository {
@@ -37,7 +39,8 @@ impl Repository {
             .values()
             .flat_map(|m| blobs_named_in(&m.bytes))
             .collect();
-        self.blobs.retain(|digest, _| named.contains(digest));
+        self.blobs
+            .retain(|digest, _| named.contains(digest) || self.in_flight.contains(digest));
     }
 
     fn size(&self) -> usize {
@@ -84,7 +87,9 @@ impl Content {
         bytes: Bytes,
     ) -> Result<(), Full> {
         self.reserve(bytes.len())?;
-        let replaced = self.entry(repository).blobs.insert(digest, bytes);
+        let repository = self.entry(repository);
+        repository.in_flight.insert(digest.clone());
+        let replaced = repository.blobs.insert(digest, bytes);
         self.size -= replaced.map_or(0, |bytes| bytes.len());
         Ok(())
     }
@@ -98,6 +103,7 @@ impl Content {
         self.reserve(manifest.bytes.len())?;
         let digest = Digest::of(&manifest.bytes);
         let repository = self.entry(repository);
+        repository.in_flight.clear();
         let replaced = repository.manifests.insert(digest.clone(), manifest);
         if let Some(tag) = tag {
             repository.tags.insert(tag.to_owned(), digest.clone());

@@ -1,0 +1,15 @@
+//! The OCI port over both fronts of the embedded registry: sockets on loopback, and in memory.
+#![cfg(feature = "dev")]
+
+#[path = "oci/auth.rs"]
+mod auth;
+#[path = "oci/embedded.rs"]
+mod embedded;
+#[path = "oci/faults.rs"]
+mod faults;
+#[path = "oci/port.rs"]
+mod port;
+#[path = "oci/support.rs"]
+mod support;
+#[path = "oci/untag.rs"]
+mod untag;
