@@ -3,6 +3,8 @@
 
 #[path = "oci/auth.rs"]
 mod auth;
+#[path = "oci/distribution.rs"]
+mod distribution;
 #[path = "oci/embedded.rs"]
 mod embedded;
 #[path = "oci/faults.rs"]
