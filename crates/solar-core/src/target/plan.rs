@@ -1,12 +1,17 @@
 //! What a Target's pass is told to do.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use solar_api as api;
 
+use crate::hash::PayloadHash;
+use crate::layout;
 use crate::object::ObjectName;
+use crate::record::{RenderArtifactRecord, RenderTaskRecord};
 
 /// How Targets are treated, set once at start.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,6 +33,33 @@ pub struct Coordinates {
     pub repository: Box<str>,
     /// Tag.
     pub tag: Box<str>,
+}
+
+impl Coordinates {
+    /// Where the chart of `artifact` lies.
+    pub fn of_artifact(artifact: &RenderArtifactRecord) -> Self {
+        Self {
+            base_url: artifact.base_url.clone(),
+            repository: artifact.repository.clone(),
+            tag: artifact.tag.clone(),
+        }
+    }
+
+    /// Where `task` puts its chart.
+    pub fn of_task(task: &RenderTaskRecord) -> Self {
+        Self { base_url: task.base_url.clone(), repository: task.repository.clone(), tag: task.tag.clone() }
+    }
+
+    /// `oci://` address of the chart.
+    pub fn chart_url(&self) -> String {
+        layout::chart_url(&self.base_url, &self.repository, &self.tag)
+    }
+}
+
+impl fmt::Display for Coordinates {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}:{}", self.base_url, self.repository, self.tag)
+    }
 }
 
 /// What an artifact's actor answered last to this Target's request to bind.
@@ -59,10 +91,28 @@ pub struct BootstrapHistory {
 /// Everything a pass has besides the world.
 #[derive(Clone, Debug, Default)]
 pub struct TargetMemory {
-    /// Last answers by artifact name.
+    /// Last answers by artifact name. One is to be forgotten when a watch tells that its artifact or this Target's
+    /// binding of it went, or changed otherwise: it speaks of the time before.
     pub answers: BTreeMap<Arc<str>, BindAnswer>,
+    /// By artifact name, from when on an answer `Terminating` may be followed by the same question: the time of the
+    /// answer plus its `retry_after`. Where nothing stands, the question is asked in every pass, so that an answer which
+    /// wakes the Target makes it ask again at once.
+    pub ask_again: BTreeMap<Arc<str>, Timestamp>,
     /// Answer to [`TargetStep::LookUpBootstrapHistory`].
     pub history: Option<BootstrapHistory>,
+    /// The bootstrap version that was last given: noted when [`TargetStep::CreateBootstrapTask`] is about to be carried
+    /// out, whatever comes of it, and kept over failed passes. Without it a version whose task is not seen yet is taken
+    /// for one whose task is gone, and the next one is used.
+    pub given: Option<GivenVersion>,
+}
+
+/// A bootstrap version and the only input that it may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GivenVersion {
+    /// The version.
+    pub version: i64,
+    /// Hash of its input.
+    pub input: PayloadHash,
 }
 
 /// Steps in the order in which they are taken; the first that fails ends the pass.
@@ -159,6 +209,8 @@ pub struct BootstrapTaskOrder {
     pub coordinates: Coordinates,
     /// The render registry.
     pub registry: ObjectName,
+    /// The version, for [`TargetMemory::given`].
+    pub given: GivenVersion,
     /// Rendered release charts by unique name.
     pub releases: BTreeMap<String, api::BootstrapRelease>,
     /// Chart.yaml.

@@ -1,0 +1,212 @@
+//! How far one chart is: whether this Target holds its artifact, and whether its task has pushed it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use solar_api::conditions::render_task as reason;
+
+use super::own;
+use super::plan::{BindAnswer, BindOrder, Coordinates, TargetStep};
+use super::view::View;
+use crate::condition;
+use crate::hash::PayloadHash;
+use crate::names;
+use crate::object::ObjectName;
+use crate::record::{RenderArtifactRecord, RenderTaskRecord};
+
+/// A chart that is wanted.
+#[derive(Clone)]
+pub(super) struct Chart {
+    pub(super) coordinates: Coordinates,
+    /// The render registry.
+    pub(super) registry: ObjectName,
+    /// Name of the task that makes it.
+    pub(super) task: Arc<str>,
+    /// Hash of what it is made from.
+    pub(super) content: PayloadHash,
+}
+
+impl Chart {
+    /// The artifact that stands for the chart's tag.
+    pub(super) fn artifact(&self, view: &View<'_>) -> ObjectName {
+        let namespace = &view.name().namespace;
+        view.name().sibling(names::artifact_at(namespace, &self.coordinates))
+    }
+}
+
+/// How far a chart is.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Stage {
+    /// Its artifact is not held yet, or its task is being made room for.
+    Preparing,
+    /// Its artifact is held, and there is no task.
+    Held,
+    /// Its task has not come to a result, or the tag has to be looked at again.
+    Rendering,
+    /// Its tag is being cleaned up.
+    CleanedUp {
+        /// When to ask again.
+        retry_after: Duration,
+        /// What the clean-up waits for.
+        cause: String,
+    },
+    /// The chart can be pulled.
+    Rendered {
+        /// Digest of its manifest.
+        digest: String,
+    },
+    /// Its task failed.
+    Failed {
+        /// The task's message.
+        message: String,
+    },
+    /// Something else has a name that is needed.
+    Collision {
+        /// Both, in one sentence.
+        message: String,
+    },
+}
+
+/// A chart and what is to be done for it.
+pub(super) struct ChartState {
+    pub(super) chart: Chart,
+    pub(super) artifact: ObjectName,
+    pub(super) stage: Stage,
+    /// What to ask the artifact's actor.
+    pub(super) bind: Option<BindOrder>,
+    /// A task of this Target that must make room.
+    pub(super) discard: Option<Arc<RenderTaskRecord>>,
+}
+
+impl ChartState {
+    /// Binding, and making room; creating is left to the caller.
+    pub(super) fn steps(&self) -> impl Iterator<Item = TargetStep> {
+        let bind = self.bind.clone().map(TargetStep::Bind);
+        bind.into_iter().chain(self.discard.iter().flat_map(own::delete_task))
+    }
+
+    pub(super) fn ask_again(&self) -> Option<Duration> {
+        match &self.stage {
+            Stage::CleanedUp { retry_after, .. } => Some(*retry_after),
+            _ => None,
+        }
+    }
+}
+
+/// Looks how far `chart` is.
+pub(super) fn look(view: &View<'_>, chart: Chart) -> ChartState {
+    let artifact = chart.artifact(view);
+    let hold = hold(view, &chart, &artifact);
+    let bind = hold.asks().then(|| BindOrder {
+        artifact: artifact.name.clone(),
+        coordinates: chart.coordinates.clone(),
+        registry: chart.registry.clone(),
+        render_task: chart.task.clone(),
+    });
+    let (stage, discard) = match hold {
+        Hold::Stranger(with) => (collision(&artifact, &chart, &with), None),
+        Hold::Terminating { retry_after, cause, .. } => (Stage::CleanedUp { retry_after, cause }, None),
+        Hold::Bound | Hold::Repoint => with_task(view, &chart, &artifact, true),
+        Hold::Unbound => with_task(view, &chart, &artifact, false),
+    };
+    ChartState { chart, artifact, stage, bind, discard }
+}
+
+fn collision(artifact: &ObjectName, chart: &Chart, with: &Coordinates) -> Stage {
+    let message = format!("RenderArtifact {artifact} is needed for {} and stands for {with}", chart.coordinates);
+    Stage::Collision { message }
+}
+
+/// Whether this Target holds an artifact.
+enum Hold {
+    /// It does.
+    Bound,
+    /// It does, and its binding names another Registry.
+    Repoint,
+    /// It does not.
+    Unbound,
+    /// It may not yet.
+    Terminating { ask: bool, retry_after: Duration, cause: String },
+    /// It never will.
+    Stranger(Coordinates),
+}
+
+impl Hold {
+    fn asks(&self) -> bool {
+        matches!(self, Self::Repoint | Self::Unbound | Self::Terminating { ask: true, .. })
+    }
+}
+
+fn hold(view: &View<'_>, chart: &Chart, artifact: &ObjectName) -> Hold {
+    let existing = view.world.render_artifacts.get(artifact);
+    if let Some(with) = existing.map(|a| Coordinates::of_artifact(a)).filter(|has| *has != chart.coordinates) {
+        return Hold::Stranger(with);
+    }
+    let name = artifact.sibling(names::binding(&artifact.name, &view.name().name));
+    let binding = view.world.render_bindings.get(&name).filter(|binding| {
+        let belongs = own::is_own_binding(view, binding) && binding.artifact == *artifact;
+        belongs && !binding.meta.terminating && existing.is_some()
+    });
+    match (binding, view.memory.answers.get(&artifact.name)) {
+        (Some(binding), _) if binding.registry.as_ref() == Some(&chart.registry) => Hold::Bound,
+        (_, Some(BindAnswer::Bound)) => Hold::Bound,
+        (Some(_), _) => Hold::Repoint,
+        (None, None) => Hold::Unbound,
+        (None, Some(BindAnswer::Collision { with })) => Hold::Stranger(with.clone()),
+        (None, Some(BindAnswer::Terminating { retry_after, cause })) => {
+            terminating(view, artifact, *retry_after, cause)
+        }
+    }
+}
+
+fn terminating(view: &View<'_>, artifact: &ObjectName, retry_after: Duration, cause: &str) -> Hold {
+    let left = view.memory.ask_again.get(&artifact.name).map(|at| at.duration_since(view.now));
+    let left = left.and_then(|left| Duration::try_from(left).ok()).filter(|left| !left.is_zero());
+    Hold::Terminating { ask: left.is_none(), retry_after: left.unwrap_or(retry_after), cause: cause.to_owned() }
+}
+
+/// The stage by the chart's task, and a task that has to go first.
+fn with_task(
+    view: &View<'_>,
+    chart: &Chart,
+    artifact: &ObjectName,
+    bound: bool,
+) -> (Stage, Option<Arc<RenderTaskRecord>>) {
+    let name = view.name().sibling(chart.task.clone());
+    let Some(task) = view.world.render_tasks.get(&name) else {
+        return (if bound { Stage::Held } else { Stage::Preparing }, None);
+    };
+    if own::is_orphan(view, task) || (own::is_own_task(view, task) && task.meta.terminating) {
+        return (Stage::Preparing, None);
+    }
+    if !own::is_own_task(view, task) {
+        let message = format!("RenderTask {name} is needed for {} and is not this Target's", chart.coordinates);
+        return (Stage::Collision { message }, None);
+    }
+    let artifact = view.world.render_artifacts.get(artifact);
+    let same = Coordinates::of_task(task) == chart.coordinates && task.content == chart.content;
+    match pushed(task, artifact.map(AsRef::as_ref)) {
+        Some(digest) if same && bound => (Stage::Rendered { digest }, None),
+        Some(_) if same => (Stage::Preparing, None),
+        None if same && task.registry.as_ref() == Some(&chart.registry) => (running(task, bound), None),
+        // Its spec cannot be changed, so another one takes its name.
+        _ => (Stage::Preparing, Some(task.clone())),
+    }
+}
+
+/// The digest under which the task's chart can be pulled: the task made it, and the tag held it after its artifact
+/// existed.
+fn pushed(task: &RenderTaskRecord, artifact: Option<&RenderArtifactRecord>) -> Option<String> {
+    let succeeded = condition::is_true(&task.status.conditions, reason::JOB_SUCCEEDED);
+    let digest = task.status.digest.as_ref().filter(|digest| succeeded && !digest.is_empty())?;
+    (artifact?.status.digest.as_ref() == Some(digest)).then(|| digest.clone())
+}
+
+fn running(task: &RenderTaskRecord, bound: bool) -> Stage {
+    let failed = condition::find(&task.status.conditions, reason::JOB_FAILED);
+    match failed.filter(|failed| failed.status == condition::Status::True.as_str()) {
+        Some(failed) => Stage::Failed { message: failed.message.clone() },
+        None if bound => Stage::Rendering,
+        None => Stage::Preparing,
+    }
+}

@@ -1,0 +1,87 @@
+//! Which version the bootstrap chart has.
+//!
+//! While a tag, an artifact or a task of a version exists, no other content gets that version.
+
+use solar_api::RenderTaskType;
+
+use super::own::Own;
+use super::plan::{BindAnswer, GivenVersion};
+use super::view::View;
+use crate::hash::PayloadHash;
+use crate::layout;
+use crate::object::ObjectName;
+use crate::record::{RegistryRecord, RenderArtifactRecord};
+use crate::world::IndexKey;
+
+/// The version that `input` has already or gets now; `None` while it is not known which versions were used earlier.
+pub(super) fn of_input(
+    view: &View<'_>,
+    own: &Own,
+    registry: &RegistryRecord,
+    repository: &str,
+    input: PayloadHash,
+) -> Option<i64> {
+    let stored = view.target.status.bootstrap_version;
+    let current = current(own, registry, repository).filter(|current| current.version >= stored);
+    if let Some(current) = current.filter(|current| current.input == input) {
+        return Some(current.version);
+    }
+    let tasks = task_versions(view, repository).max().unwrap_or_default();
+    let given = view.memory.given;
+    if let Some(given) = given.filter(|given| given.input == input && given.version >= stored.max(tasks)) {
+        return Some(given.version);
+    }
+    let fresh = stored == 0 && tasks == 0 && given.is_none();
+    if fresh && view.memory.history.is_none() {
+        return None;
+    }
+    let history = view.memory.history.as_ref().filter(|_| stored == 0).map_or(0, |history| history.highest);
+    let used = stored.max(tasks).max(history).max(given.map_or(0, |given| given.version));
+    Some(next(view, own, registry, repository, used))
+}
+
+/// The own bootstrap task of the highest version.
+fn current(own: &Own, registry: &RegistryRecord, repository: &str) -> Option<GivenVersion> {
+    let tasks = own.tasks.iter().filter(|task| {
+        task.type_ == RenderTaskType::Bootstrap
+            && !task.meta.terminating
+            && task.base_url == registry.host
+            && task.repository.as_ref() == repository
+    });
+    let versions = tasks.filter_map(|task| {
+        Some(GivenVersion { version: layout::parse_bootstrap_tag(&task.tag)?, input: task.content })
+    });
+    versions.max_by_key(|given| given.version)
+}
+
+/// Versions in tasks of this Target, also of an earlier one of its name.
+fn task_versions(view: &View<'_>, repository: &str) -> impl Iterator<Item = i64> {
+    let tasks = view.world.render_tasks.by(&IndexKey::Owner(view.name().clone()));
+    let tasks =
+        tasks.filter(move |task| task.type_ == RenderTaskType::Bootstrap && task.repository.as_ref() == repository);
+    tasks.filter_map(|task| layout::parse_bootstrap_tag(&task.tag))
+}
+
+/// One more than every version that is used, or the one that was begun to be prepared: its artifact is held, no task
+/// was ever made for it, because a version is in the status before its task exists, and nothing was pushed.
+fn next(view: &View<'_>, own: &Own, registry: &RegistryRecord, repository: &str, used: i64) -> i64 {
+    let key = IndexKey::Repository(view.name().namespace.clone(), repository.into());
+    let is_prepared = |artifact: &RenderArtifactRecord, version: i64| {
+        version > used
+            && artifact.base_url == registry.host
+            && artifact.status.digest.is_none()
+            && holds(view, own, &artifact.meta.name)
+    };
+    let artifacts = || {
+        let artifacts = view.world.render_artifacts.by(&key);
+        artifacts.filter_map(|artifact| Some((artifact, layout::parse_bootstrap_tag(&artifact.tag)?)))
+    };
+    let others = artifacts().filter(|(artifact, version)| !is_prepared(artifact, *version));
+    let used = others.map(|(_, version)| version).max().unwrap_or_default().max(used);
+    let prepared = artifacts().filter(|(artifact, version)| *version > used && is_prepared(artifact, *version));
+    prepared.map(|(_, version)| version).max().unwrap_or(used.saturating_add(1))
+}
+
+fn holds(view: &View<'_>, own: &Own, artifact: &ObjectName) -> bool {
+    own.holds(artifact) || view.memory.answers.get(&artifact.name) == Some(&BindAnswer::Bound)
+}
