@@ -1,1 +1,62 @@
-//! Placeholder.
+//! An in-memory Kubernetes API server for tests and demos of kube-rs programs.
+//!
+//! ```
+//! # use k8s_openapi::api::core::v1::ConfigMap;
+//! # use kube::{Api, api::PostParams};
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let server = kube_embedded::Server::builder().seed(7).build();
+//! let api: Api<ConfigMap> = Api::default_namespaced(server.client("default"));
+//!
+//! let map = serde_json::from_value(serde_json::json!({ "metadata": { "generateName": "map-" } }))?;
+//! let created = api.create(&PostParams::default(), &map).await?;
+//! assert!(created.metadata.name.unwrap().starts_with("map-"));
+//! assert_eq!(server.count("ConfigMap"), 1);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # How it is built
+//!
+//! The core is synchronous: one lock around tables, indexes and a counter. A request is routed ([`Verb`],
+//! [`RequestInfo`]), struck by the [`FaultPlan`] or not, carried out, and rendered. There is no task and no timer of its
+//! own: a watch looks into the table when it is polled, and its timeouts live in its stream, on tokio's clock. Time of day
+//! comes from a [`Clock`], uids from a seed, so that under `tokio::time::pause` on one thread equal requests give equal
+//! answers, events and order.
+//!
+//! What a cluster's controllers do later is done in the operation that causes it: the garbage collector, the end of
+//! namespaces, and the clean-up behind a deleted CRD.
+
+mod clock;
+mod convert;
+mod crd;
+mod discovery;
+mod faults;
+mod field;
+mod http;
+mod jsonpath;
+mod log;
+mod meta;
+mod names;
+mod openapi;
+mod ops;
+mod patch;
+mod request;
+mod resource;
+mod schema;
+mod selector;
+mod server;
+mod status;
+mod store;
+mod strategic;
+mod table;
+mod watch;
+
+pub use self::{
+    clock::{Clock, SystemClock, TokioClock},
+    faults::{Fault, FaultPlan, FaultRule, WatchFault},
+    http::{EmbeddedService, ResponseBody, TransportError},
+    log::RequestRecord,
+    request::{RequestInfo, Verb},
+    server::{Builder, InstallError, Server},
+};

@@ -1,0 +1,338 @@
+//! CustomResourceDefinitions: checked, defaulted, and turned into a resource that is served.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use crate::{
+    clock,
+    field::{FieldError, Path},
+    jsonpath::JsonPath,
+    meta::{self, Json},
+    names,
+    resource::{self, Cell, Column, FieldDef, Resource, TableId, Version},
+    schema::{Schema, Violations},
+};
+
+/// Fills in what a CRD may leave out, and its status.
+pub(crate) fn set_defaults(crd: &mut Json, now: jiff::Timestamp) {
+    let Some(Value::Object(spec)) = crd.get_mut("spec") else {
+        return;
+    };
+    spec.entry("conversion")
+        .or_insert_with(|| json!({ "strategy": "None" }));
+    if let Some(Value::Object(names)) = spec.get_mut("names") {
+        let kind = names
+            .get("kind")
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+            .to_owned();
+        names
+            .entry("singular")
+            .or_insert_with(|| kind.to_lowercase().into());
+        names
+            .entry("listKind")
+            .or_insert_with(|| format!("{kind}List").into());
+    }
+    let names = spec.get("names").cloned().unwrap_or_default();
+    let mut stored: Vec<Value> = crd
+        .get("status")
+        .and_then(|s| s.get("storedVersions"))
+        .and_then(Value::as_array)
+        .cloned()
+        .unwrap_or_default();
+    let storage = versions(crd)
+        .find(|v| v.get("storage") == Some(&Value::Bool(true)))
+        .and_then(|v| v.get("name").cloned());
+    stored.extend(storage.filter(|s| !stored.contains(s)));
+    let conditions = crd.get("status").and_then(|s| s.get("conditions")).cloned();
+    let conditions = conditions.unwrap_or_else(|| {
+        let at = clock::seconds(now);
+        json!([
+            { "type": "NamesAccepted", "status": "True", "reason": "NoConflicts", "message": "no conflicts found",
+              "lastTransitionTime": at },
+            { "type": "Established", "status": "True", "reason": "InitialNamesAccepted",
+              "message": "the initial names have been accepted", "lastTransitionTime": at },
+        ])
+    });
+    let status =
+        json!({ "acceptedNames": names, "storedVersions": stored, "conditions": conditions });
+    crd.insert("status".into(), status);
+}
+
+fn versions(crd: &Json) -> impl Iterator<Item = &Value> {
+    crd.get("spec")
+        .and_then(|s| s.get("versions"))
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+}
+
+/// Checks a CRD and, when nothing is wrong, answers the resource that it defines.
+pub(crate) fn establish(
+    crd: &mut Json,
+    old: Option<&Json>,
+    errors: &mut Violations,
+) -> Option<Resource> {
+    let text = |path: &str| {
+        crd.get("spec")
+            .and_then(|s| s.pointer(path))
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+    };
+    for (path, field) in [
+        ("/group", "spec.group"),
+        ("/scope", "spec.scope"),
+        ("/names/plural", "spec.names.plural"),
+        ("/names/kind", "spec.names.kind"),
+    ] {
+        if text(path).is_empty() {
+            errors.push(FieldError::required(field, ""));
+        }
+    }
+    check_names(crd, old, errors);
+    check_versions(crd, errors);
+    let (fields, versions) = compile_versions(crd, errors);
+    if !errors.is_empty() {
+        return None;
+    }
+    let list = |name: &str| {
+        let names = crd.get("spec").and_then(|s| s.get("names"));
+        meta::strings(names.and_then(|n| n.get(name)))
+            .into_iter()
+            .map(str::to_owned)
+            .collect()
+    };
+    let storage = self::versions(crd).position(|v| v.get("storage") == Some(&Value::Bool(true)))?;
+    Some(Resource {
+        table: TableId(0),
+        group: text("/group").into(),
+        plural: text("/names/plural").into(),
+        singular: text("/names/singular").into(),
+        kind: text("/names/kind").into(),
+        list_kind: text("/names/listKind").into(),
+        short_names: list("shortNames"),
+        categories: list("categories"),
+        namespaced: text("/scope") == "Namespaced",
+        versions,
+        storage,
+        fields: fields.into(),
+        builtin: None,
+    })
+}
+
+fn check_names(crd: &Json, old: Option<&Json>, errors: &mut Violations) {
+    let spec = |o: &Json, path: &str| {
+        o.get("spec")
+            .and_then(|s| s.pointer(path))
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+            .to_owned()
+    };
+    let (plural, group, scope) = (
+        spec(crd, "/names/plural"),
+        spec(crd, "/group"),
+        spec(crd, "/scope"),
+    );
+    let name = meta::text(crd, "name");
+    let wanted = format!("{plural}.{group}");
+    if name != wanted && !plural.is_empty() && !group.is_empty() {
+        let detail = "must be spec.names.plural+\".\"+spec.group";
+        errors.push(FieldError::invalid_str("metadata.name", name, detail));
+    }
+    if !group.is_empty() {
+        if let Some(why) = names::check_subdomain(&group) {
+            errors.push(FieldError::invalid_str("spec.group", &group, &why));
+        } else if !group.contains('.') {
+            let detail = "should be a domain with at least one dot";
+            errors.push(FieldError::invalid_str("spec.group", &group, detail));
+        }
+    }
+    if !scope.is_empty() && !matches!(scope.as_str(), "Namespaced" | "Cluster") {
+        let supported = ["Cluster", "Namespaced"].map(Value::from);
+        errors.push(FieldError::not_supported(
+            "spec.scope",
+            &scope.into(),
+            &supported,
+        ));
+    }
+    let Some(old) = old else { return };
+    for (path, field) in [
+        ("/group", "spec.group"),
+        ("/scope", "spec.scope"),
+        ("/names/plural", "spec.names.plural"),
+        ("/names/kind", "spec.names.kind"),
+    ] {
+        if spec(old, path) != spec(crd, path) {
+            errors.push(FieldError::invalid_str(
+                field,
+                &spec(crd, path),
+                "field is immutable",
+            ));
+        }
+    }
+}
+
+fn check_versions(crd: &Json, errors: &mut Violations) {
+    let storage = versions(crd)
+        .filter(|v| v.get("storage") == Some(&Value::Bool(true)))
+        .count();
+    if versions(crd).next().is_none() {
+        errors.push(FieldError::required(
+            "spec.versions",
+            "must have at least one version",
+        ));
+    } else if storage != 1 {
+        let all = Value::Array(
+            versions(crd)
+                .map(|v| v.get("name").cloned().unwrap_or_default())
+                .collect(),
+        );
+        let detail = "must have exactly one version marked as storage version";
+        errors.push(FieldError::invalid("spec.versions", &all, detail));
+    }
+}
+
+fn compile_versions(crd: &Json, errors: &mut Violations) -> (Vec<FieldDef>, Vec<Version>) {
+    let mut fields = Vec::new();
+    let root = Path::ROOT;
+    let spec = root.field("spec");
+    let below = spec.field("versions");
+    let compiled = versions(crd)
+        .enumerate()
+        .map(|(index, version)| compile_version(version, &below.index(index), &mut fields, errors))
+        .collect();
+    (fields, compiled)
+}
+
+fn compile_version(
+    version: &Value,
+    path: &Path<'_>,
+    fields: &mut Vec<FieldDef>,
+    errors: &mut Violations,
+) -> Version {
+    let name = version
+        .get("name")
+        .and_then(Value::as_str)
+        .unwrap_or_default();
+    if let Some(why) = names::check_label(name) {
+        errors.push(FieldError::invalid_str(
+            path.field("name").to_string(),
+            name,
+            &why,
+        ));
+    }
+    let below = path.field("schema");
+    let below = below.field("openAPIV3Schema");
+    let source = version.pointer("/schema/openAPIV3Schema").cloned();
+    let schema = match &source {
+        Some(source) => Schema::compile(source, &below, errors),
+        None => {
+            errors.push(FieldError::required(
+                below.to_string(),
+                "schemas are required",
+            ));
+            Schema::builtin(&json!({ "type": "object" }))
+        }
+    };
+    Version {
+        name: name.into(),
+        served: version.get("served") == Some(&Value::Bool(true)),
+        schema,
+        open_api: Arc::new(source.unwrap_or_default()),
+        has_status: version
+            .pointer("/subresources/status")
+            .is_some_and(|s| !s.is_null()),
+        columns: columns(version, path, errors).into(),
+        selectable: selectable(version, path, fields, errors).into(),
+    }
+}
+
+fn columns(version: &Value, path: &Path<'_>, errors: &mut Violations) -> Vec<Column> {
+    let mut columns = vec![resource::name_column()];
+    let declared = version
+        .get("additionalPrinterColumns")
+        .and_then(Value::as_array);
+    let below = path.field("additionalPrinterColumns");
+    for (index, declared) in declared.into_iter().flatten().enumerate() {
+        let text = |field: &str| {
+            declared
+                .get(field)
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+        };
+        match JsonPath::parse(text("jsonPath")) {
+            Ok(path) => columns.push(Column {
+                name: text("name").to_owned(),
+                kind: text("type").to_owned(),
+                format: text("format").to_owned(),
+                description: text("description").to_owned(),
+                priority: declared
+                    .get("priority")
+                    .and_then(Value::as_i64)
+                    .unwrap_or_default(),
+                cell: Cell::Path(path),
+            }),
+            Err(why) => {
+                let at = below.index(index);
+                errors.push(FieldError::invalid_str(
+                    at.field("jsonPath").to_string(),
+                    text("jsonPath"),
+                    &why,
+                ));
+            }
+        }
+    }
+    if declared.is_none_or(Vec::is_empty) {
+        columns.push(resource::age_column());
+    }
+    columns
+}
+
+fn selectable(
+    version: &Value,
+    path: &Path<'_>,
+    fields: &mut Vec<FieldDef>,
+    errors: &mut Violations,
+) -> Vec<usize> {
+    let below = path.field("selectableFields");
+    let mut selected = Vec::new();
+    let declared = version.get("selectableFields").and_then(Value::as_array);
+    for (index, declared) in declared.into_iter().flatten().enumerate() {
+        let text = declared
+            .get("jsonPath")
+            .and_then(Value::as_str)
+            .unwrap_or_default();
+        let at = below.index(index);
+        let mut refuse = |why: &str| {
+            errors.push(FieldError::invalid_str(
+                at.field("jsonPath").to_string(),
+                text,
+                why,
+            ));
+        };
+        let parsed = JsonPath::parse(text);
+        let names = match &parsed {
+            Err(why) => {
+                refuse(why);
+                continue;
+            }
+            Ok(path) => path.fields().filter(|f| !f.is_empty()),
+        };
+        let Some(names) = names else {
+            refuse("does not refer to a valid field");
+            continue;
+        };
+        if names.first() == Some(&"metadata") {
+            refuse("must not point to fields in metadata");
+            continue;
+        }
+        let name = names.join(".");
+        let known = fields.iter().position(|f: &FieldDef| *f.name == *name);
+        selected.push(known.unwrap_or_else(|| {
+            fields.push(FieldDef::new(&name, &name, true));
+            fields.len() - 1
+        }));
+    }
+    selected
+}

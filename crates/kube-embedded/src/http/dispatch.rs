@@ -1,0 +1,260 @@
+//! From a routed request to the operation that serves it.
+
+use std::sync::Arc;
+
+use http::{Method, Response, header};
+use serde_json::Value;
+
+use super::{
+    Answer, Incoming, ResponseBody, TransportError,
+    accept::{Format, Shape},
+    path::Route,
+    query::Query,
+    render,
+};
+use crate::{
+    discovery,
+    meta::{self, Json},
+    ops::{
+        Failure, Outcome, Target, create,
+        delete::{self, DeleteOptions},
+        filter::Filter,
+        read, update,
+    },
+    patch::PatchBody,
+    request::Verb,
+    server::Inner,
+    status::ApiError,
+    watch::{WatchOptions, WatchStream},
+};
+
+/// Carries a request out.
+pub(crate) fn dispatch(inner: &Arc<Inner>, incoming: Incoming) -> Answer {
+    let format = Format::of(&incoming.request);
+    match serve(inner, incoming, format) {
+        Ok(response) => Ok(response),
+        Err(Failure::Api(error)) => Ok(render::error(&error, format)),
+        Err(Failure::Fenced) => Err(TransportError::Fenced),
+    }
+}
+
+fn serve(
+    inner: &Arc<Inner>,
+    incoming: Incoming,
+    format: Format,
+) -> Result<Response<ResponseBody>, Failure> {
+    let (resource, version) = match &incoming.route {
+        Route::Unknown => return Err(ApiError::unknown_path().into()),
+        Route::Other(segments) => {
+            return Ok(discovery::serve(
+                inner,
+                segments,
+                &incoming.request,
+                format,
+            )?);
+        }
+        Route::Resource { resource, version } => (resource.clone(), *version),
+    };
+    let info = incoming.info.clone();
+    let target = Target {
+        namespace: info.namespace.clone(),
+        name: info.name.clone(),
+        status: &*info.subresource == "status",
+        info,
+        resource,
+        version,
+    };
+    check_place(&target)?;
+    if format.shape == Shape::Unknown {
+        return Err(ApiError::not_acceptable().into());
+    }
+    let query = Query::of(&incoming.request);
+    if target.info.verb == Verb::Watch {
+        return watch(inner, &target, &incoming, &query, format);
+    }
+    let outcome = operate(inner, &target, &incoming, &query)?;
+    Ok(render::outcome(
+        inner,
+        &target,
+        outcome,
+        format,
+        query.text("includeObject"),
+    ))
+}
+
+/// Whether the path of a request is one that its resource has.
+fn check_place(target: &Target) -> Result<(), ApiError> {
+    let info = &target.info;
+    match &*info.subresource {
+        "" => {}
+        "status" if target.has_status() => {}
+        _ => return Err(ApiError::unknown_path()),
+    }
+    if !target.resource.namespaced && !target.namespace.is_empty() {
+        return Err(ApiError::unknown_path());
+    }
+    let everywhere = target.resource.namespaced && target.namespace.is_empty();
+    match info.verb {
+        Verb::List | Verb::Watch => Ok(()),
+        _ if everywhere => Err(ApiError::method_not_allowed()),
+        Verb::Create if !info.name.is_empty() => Err(ApiError::method_not_allowed()),
+        Verb::Update | Verb::Patch if info.name.is_empty() => Err(ApiError::method_not_allowed()),
+        Verb::Delete if target.status => Err(ApiError::method_not_allowed()),
+        _ => Ok(()),
+    }
+}
+
+fn operate(
+    inner: &Inner,
+    target: &Target,
+    incoming: &Incoming,
+    query: &Query,
+) -> Result<Outcome, Failure> {
+    let method = incoming.request.method();
+    let filter = || {
+        Filter::new(
+            target,
+            query.text("labelSelector"),
+            query.text("fieldSelector"),
+        )
+    };
+    match target.info.verb {
+        Verb::Get if *method == Method::GET => Ok(inner.with(|s| read::get(s, target))?),
+        Verb::List if *method == Method::GET => {
+            let (filter, options) = (filter()?, query.list_options()?);
+            Ok(inner.with(|s| read::list(s, target, &filter, &options))?)
+        }
+        Verb::Create => {
+            let body = read_body(incoming)?;
+            create::create(inner, target, body, query.write_options()?)
+        }
+        Verb::Update => {
+            let body = read_body(incoming)?;
+            check_name(target, &body)?;
+            update::update(inner, target, query.write_options()?, true, &|_| {
+                Ok(body.clone())
+            })
+        }
+        Verb::Patch => {
+            let builtin = target.resource.builtin.is_some();
+            let patch = PatchBody::read(&content_type(incoming), incoming.request.body(), builtin)?;
+            update::update(inner, target, query.write_options()?, false, &|old| {
+                patch.apply(old)
+            })
+        }
+        Verb::Delete => delete::delete(inner, target, &delete_options(incoming, query)?),
+        Verb::DeleteCollection => {
+            let filter = filter()?;
+            delete::delete_collection(inner, target, &filter, &delete_options(incoming, query)?)
+        }
+        _ => Err(ApiError::method_not_allowed().into()),
+    }
+}
+
+fn check_name(target: &Target, body: &Json) -> Result<(), ApiError> {
+    let name = meta::text(body, "name");
+    if *name == *target.name {
+        return Ok(());
+    }
+    Err(ApiError::bad_request(format!(
+        "the name of the object ({name}) does not match the name on the URL ({})",
+        target.name
+    )))
+}
+
+fn delete_options(incoming: &Incoming, query: &Query) -> Result<DeleteOptions, ApiError> {
+    let body = if incoming.request.body().is_empty() {
+        Json::new()
+    } else {
+        read_body(incoming)?
+    };
+    DeleteOptions::read(&body, &|name| query.get(name).map(str::to_owned))
+}
+
+fn watch(
+    inner: &Arc<Inner>,
+    target: &Target,
+    incoming: &Incoming,
+    query: &Query,
+    format: Format,
+) -> Result<Response<ResponseBody>, Failure> {
+    let filter = Filter::new(
+        target,
+        query.text("labelSelector"),
+        query.text("fieldSelector"),
+    )?;
+    let options = WatchOptions {
+        resource_version: read::parse_version(query.text("resourceVersion"))?,
+        bookmarks: query.flag("allowWatchBookmarks"),
+        initial: initial_events(query)?,
+        timeout: query
+            .number("timeoutSeconds")?
+            .map(std::time::Duration::from_secs),
+        fault: incoming.watch_fault,
+        shape: format.shape,
+        include: query.text("includeObject").to_owned(),
+    };
+    let stream = WatchStream::open(inner, target.clone(), filter, options)?;
+    Ok(render::stream(stream))
+}
+
+fn initial_events(query: &Query) -> Result<bool, ApiError> {
+    if !query.flag("sendInitialEvents") {
+        return Ok(false);
+    }
+    if query.text("resourceVersionMatch") != "NotOlderThan" {
+        return Err(ApiError::new(
+            422,
+            "Invalid",
+            "ListOptions.meta.k8s.io \"\" is invalid: resourceVersionMatch: Forbidden: sendInitialEvents requires setting \
+             resourceVersionMatch to NotOlderThan",
+        ));
+    }
+    if !query.flag("allowWatchBookmarks") {
+        return Err(ApiError::new(
+            422,
+            "Invalid",
+            "ListOptions.meta.k8s.io \"\" is invalid: sendInitialEvents: Forbidden: sendInitialEvents is forbidden without \
+             allowWatchBookmarks",
+        ));
+    }
+    Ok(true)
+}
+
+fn content_type(incoming: &Incoming) -> String {
+    incoming
+        .request
+        .headers()
+        .get(header::CONTENT_TYPE)
+        .and_then(|v| v.to_str().ok())
+        .and_then(|v| v.split(';').next())
+        .unwrap_or_default()
+        .trim()
+        .to_ascii_lowercase()
+}
+
+/// Reads the object in a body.
+fn read_body(incoming: &Incoming) -> Result<Json, ApiError> {
+    let body = incoming.request.body();
+    let parsed: Result<Value, String> = match content_type(incoming).as_str() {
+        "" | "application/json" | "*/*" => serde_json::from_slice(body).map_err(|e| e.to_string()),
+        "application/yaml" | "application/x-yaml" | "text/yaml" => {
+            serde_saphyr::from_slice(body).map_err(|e| e.to_string())
+        }
+        _ => {
+            return Err(ApiError::unsupported_media_type(
+                "application/json, application/yaml",
+            ));
+        }
+    };
+    match parsed {
+        Ok(Value::Object(object)) => Ok(object),
+        Ok(_) => Err(ApiError::bad_request(
+            "the object provided is unrecognized (must be of type Object): the body holds no object",
+        )),
+        Err(why) => Err(ApiError::bad_request(format!(
+            "the object provided is unrecognized (must be of type Object): couldn't get version/kind; json parse error: \
+             {why}"
+        ))),
+    }
+}

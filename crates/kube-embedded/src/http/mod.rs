@@ -1,0 +1,128 @@
+//! From an HTTP request to an HTTP answer.
+
+pub(crate) mod accept;
+pub(crate) mod body;
+pub(crate) mod dispatch;
+pub(crate) mod path;
+pub(crate) mod query;
+pub(crate) mod render;
+pub(crate) mod serve;
+pub(crate) mod service;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{Request, Response};
+
+pub use self::{body::ResponseBody, service::EmbeddedService};
+use crate::{
+    faults::{Fault, WatchFault},
+    request::RequestInfo,
+    server::{Inner, Reply, Server, lock},
+};
+
+/// The largest body that is taken, as in the real server.
+pub(crate) const MAX_BODY: usize = 3 * 1024 * 1024;
+
+/// What a client gets: a response, or a broken connection.
+pub(crate) type Answer = Result<Response<ResponseBody>, TransportError>;
+
+/// The connection broke before the answer came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum TransportError {
+    /// A fault lost the answer.
+    #[error("connection reset by peer before the answer came")]
+    AnswerLost,
+    /// A fault refused the connection.
+    #[error("connection refused")]
+    Refused,
+    /// The actor is fenced.
+    #[error("connection refused: the actor of this client is fenced")]
+    Fenced,
+    /// The server went away while the request was held.
+    #[error("connection closed: the server is gone")]
+    Closed,
+}
+
+/// A request with its body, and what is known about it before it is served.
+#[derive(Debug)]
+pub(crate) struct Incoming {
+    pub request: Request<Bytes>,
+    pub route: path::Route,
+    pub info: Arc<RequestInfo>,
+    pub watch_fault: WatchFault,
+}
+
+/// A request that waits for its release.
+pub(crate) struct Held {
+    incoming: Incoming,
+    reply: Reply,
+}
+
+impl Held {
+    /// Serves the request; its client may be gone.
+    pub fn release(self, server: &Server) {
+        let answer = finish(&server.inner, self.incoming);
+        let _ = self.reply.send(answer);
+    }
+}
+
+/// Serves one request.
+pub(crate) async fn handle(server: Server, actor: Arc<str>, request: Request<Bytes>) -> Answer {
+    let inner = server.inner.clone();
+    if inner.is_fenced(&actor) {
+        return Err(TransportError::Fenced);
+    }
+    let (route, info) = path::route(&inner, actor, &request);
+    let info = Arc::new(info);
+    lock(&inner.log).arrived(&info);
+    let fault = lock(&inner.faults).strike(&info);
+    let mut incoming = Incoming {
+        request,
+        route,
+        info,
+        watch_fault: WatchFault::default(),
+    };
+    match fault {
+        Fault::None => {}
+        Fault::Refuse => return Err(TransportError::Refused),
+        Fault::Hang => std::future::pending().await,
+        Fault::Delay(time) => tokio::time::sleep(time).await,
+        Fault::Watch(watch) => incoming.watch_fault = watch,
+        Fault::LoseAnswer => {
+            let _ = finish(&inner, incoming);
+            return Err(TransportError::AnswerLost);
+        }
+        Fault::Hold => {
+            let (reply, answer) = futures::channel::oneshot::channel();
+            lock(&inner.held).push_back(Held { incoming, reply });
+            // Only the server may keep itself alive from here on.
+            drop((inner, server));
+            return answer.await.unwrap_or(Err(TransportError::Closed));
+        }
+        status @ Fault::Status { .. } => {
+            if let Some(error) = status.as_error() {
+                let format = accept::Format::of(&incoming.request);
+                lock(&inner.log).answered(incoming.info.number, error.code);
+                return Ok(render::error(&error, format));
+            }
+        }
+    }
+    finish(&inner, incoming)
+}
+
+/// Carries a request out and notes the code of its answer.
+fn finish(inner: &Arc<Inner>, incoming: Incoming) -> Answer {
+    let info = incoming.info.clone();
+    if inner.is_fenced(&info.actor) {
+        return Err(TransportError::Fenced);
+    }
+    let answer = dispatch::dispatch(inner, incoming);
+    if inner.is_fenced(&info.actor) {
+        return Err(TransportError::Fenced);
+    }
+    if let Ok(response) = &answer {
+        lock(&inner.log).answered(info.number, response.status().as_u16());
+    }
+    answer
+}

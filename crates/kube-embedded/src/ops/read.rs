@@ -1,0 +1,234 @@
+//! Get and list.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD as BASE64};
+use serde::{Deserialize, Serialize};
+
+use super::{Outcome, Target, filter::Filter};
+use crate::{
+    status::ApiError,
+    store::{
+        State,
+        object::{Key, Object},
+        table::Table,
+    },
+};
+
+/// Reads one object.
+pub(crate) fn get(state: &State, target: &Target) -> Result<Outcome, ApiError> {
+    let key = Key::new(&target.namespace, &target.name);
+    state
+        .get(target.resource.table, &key)
+        .map(|object| Outcome::one(200, object.clone(), Vec::new()))
+        .ok_or_else(|| ApiError::not_found(target.resource.subject(), &target.name))
+}
+
+/// Parameters of a list.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct ListOptions {
+    pub limit: usize,
+    pub continues: String,
+    pub resource_version: String,
+    pub version_match: String,
+}
+
+/// Where the next page of a list begins.
+#[derive(Debug, Serialize, Deserialize)]
+struct Continue {
+    /// The resource that the list is of.
+    of: String,
+    /// The revision that the whole list shows.
+    rv: u64,
+    /// The last key of the page before.
+    ns: String,
+    name: String,
+}
+
+/// Lists objects as they are, or as they were at the revision of a continued or exact list.
+pub(crate) fn list(
+    state: &State,
+    target: &Target,
+    filter: &Filter,
+    options: &ListOptions,
+) -> Result<Outcome, ApiError> {
+    let table = state
+        .tables
+        .get(&target.resource.table)
+        .ok_or_else(ApiError::unknown_path)?;
+    let (revision, after) = start(state, target, options)?;
+    if revision < table.floor {
+        return Err(too_old(options));
+    }
+    let undo = table.undo(revision);
+    let mut objects = Vec::new();
+    let mut more = false;
+    walk(table, filter, after.as_ref(), &undo, |object| {
+        if options.limit > 0 && objects.len() == options.limit {
+            more = true;
+            return false;
+        }
+        objects.push(object.clone());
+        true
+    });
+    let continues = objects.last().filter(|_| more).map(|last| {
+        let token = Continue {
+            of: target.resource.plural.to_string(),
+            rv: revision,
+            ns: last.key.namespace.to_string(),
+            name: last.key.name.to_string(),
+        };
+        BASE64.encode(serde_json::to_vec(&token).unwrap_or_default())
+    });
+    let remaining = match (objects.last(), more && filter.takes_all()) {
+        (Some(last), true) => {
+            let mut count = 0;
+            walk(table, filter, Some(&last.key), &undo, |_| {
+                count += 1;
+                true
+            });
+            Some(count)
+        }
+        _ => None,
+    };
+    Ok(Outcome::Many {
+        objects,
+        revision,
+        continues,
+        remaining,
+    })
+}
+
+/// The revision that a list shows, and the key behind which it begins.
+fn start(
+    state: &State,
+    target: &Target,
+    options: &ListOptions,
+) -> Result<(u64, Option<Key>), ApiError> {
+    if !options.continues.is_empty() {
+        if !matches!(options.resource_version.as_str(), "" | "0") {
+            return Err(ApiError::bad_request(
+                "specifying resource version is not allowed when using continue",
+            ));
+        }
+        let invalid =
+            || ApiError::bad_request("continue key is not valid: the token is not from this list");
+        let bytes = BASE64.decode(&options.continues).map_err(|_| invalid())?;
+        let token: Continue = serde_json::from_slice(&bytes).map_err(|_| invalid())?;
+        let fits = token.of == *target.resource.plural
+            && (target.namespace.is_empty() || *token.ns == *target.namespace)
+            && token.rv <= state.revision;
+        return if fits {
+            Ok((token.rv, Some(Key::new(&token.ns, &token.name))))
+        } else {
+            Err(invalid())
+        };
+    }
+    let asked = parse_version(&options.resource_version)?;
+    match (asked, options.version_match.as_str()) {
+        (None, "") => Ok((state.revision, None)),
+        (None, _) => Err(ApiError::bad_request(
+            "resourceVersionMatch is forbidden unless resourceVersion is provided",
+        )),
+        (Some(asked), _) if asked > state.revision => Err(too_new(asked, state.revision)),
+        (Some(0), "Exact") => Err(ApiError::bad_request(
+            "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"",
+        )),
+        (Some(asked), "Exact") => Ok((asked, None)),
+        (Some(_), "" | "NotOlderThan") => Ok((state.revision, None)),
+        (Some(_), other) => Err(ApiError::bad_request(format!(
+            "resourceVersionMatch: Unsupported value: \"{other}\": supported values: \"Exact\", \"NotOlderThan\""
+        ))),
+    }
+}
+
+/// Reads a resource version; empty is none.
+pub(crate) fn parse_version(text: &str) -> Result<Option<u64>, ApiError> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    text.parse().map(Some).map_err(|_| {
+        ApiError::bad_request(format!(
+            "resourceVersion: Invalid value: \"{text}\": must be a number"
+        ))
+    })
+}
+
+/// The answer to a resource version that was not given out yet.
+pub(crate) fn too_new(asked: u64, current: u64) -> ApiError {
+    let message = format!("Too large resource version: {asked}, current: {current}");
+    ApiError::new(504, "Timeout", message)
+        .cause("ResourceVersionTooLarge", "", "Too large resource version")
+        .retry_after(1)
+}
+
+fn too_old(options: &ListOptions) -> ApiError {
+    if options.continues.is_empty() {
+        ApiError::expired("The resourceVersion for the provided list is too old.")
+    } else {
+        ApiError::expired(
+            "The provided continue parameter is too old to display a consistent list result. You can start a new list \
+             without the continue parameter.",
+        )
+    }
+}
+
+/// Shows the objects that fit to `visit` in the order of their keys until it answers `false`.
+fn walk(
+    table: &Table,
+    filter: &Filter,
+    after: Option<&Key>,
+    undo: &BTreeMap<Key, Option<Arc<Object>>>,
+    mut visit: impl FnMut(&Arc<Object>) -> bool,
+) {
+    let behind = |key: &Key| after.is_none_or(|a| key > a);
+    let mut past = undo.iter().filter(|(key, _)| behind(key)).peekable();
+    let mut show = |object: &Arc<Object>| !filter.matches(object) || visit(object);
+    for object in candidates(table, filter, after) {
+        while let Some((_, old)) = past.next_if(|(key, _)| **key < object.key) {
+            if let Some(old) = old
+                && !show(old)
+            {
+                return;
+            }
+        }
+        let shown = match past.next_if(|(key, _)| **key == object.key) {
+            Some((_, Some(old))) => show(old),
+            Some((_, None)) => true,
+            None => show(object),
+        };
+        if !shown {
+            return;
+        }
+    }
+    for (_, old) in past {
+        if let Some(old) = old
+            && !show(old)
+        {
+            return;
+        }
+    }
+}
+
+/// The objects that can fit, by the narrowest way that the table knows.
+fn candidates<'a>(
+    table: &'a Table,
+    filter: &'a Filter,
+    after: Option<&'a Key>,
+) -> Box<dyn Iterator<Item = &'a Arc<Object>> + 'a> {
+    let behind = move |key: &&Key| after.is_none_or(|a| *key > a);
+    if let Some(name) = filter.name()
+        && !(filter.namespace.is_empty() && table.resource.namespaced)
+    {
+        let key = Key::new(&filter.namespace, name);
+        return Box::new(table.get(&key).into_iter().filter(move |o| behind(&&o.key)));
+    }
+    let keys = filter
+        .wanted()
+        .filter_map(|(field, value)| table.lookup(field, value))
+        .min_by_key(|keys| keys.len());
+    match keys {
+        Some(keys) => Box::new(keys.iter().filter(behind).filter_map(|key| table.get(key))),
+        None => Box::new(table.range(&filter.namespace, after)),
+    }
+}

@@ -1,0 +1,124 @@
+//! Patches: from a media type and a body to a new object.
+
+use json_patch::{Patch, PatchErrorKind};
+use serde_json::Value;
+
+use crate::{meta::Json, status::ApiError};
+
+/// The most operations of one JSON patch, as in the real server.
+const MAX_OPERATIONS: usize = 10_000;
+
+/// A patch that was read.
+#[derive(Debug)]
+pub(crate) enum PatchBody {
+    Merge(Value),
+    Json(Patch),
+    Strategic(Value),
+}
+
+const ACCEPTED: &str = "application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json";
+
+impl PatchBody {
+    /// Reads a patch. Strategic patches are for the built-in kinds only.
+    pub fn read(content_type: &str, body: &[u8], builtin: bool) -> Result<Self, ApiError> {
+        let parse = || {
+            serde_json::from_slice::<Value>(body)
+                .map_err(|error| ApiError::bad_request(format!("error decoding patch: {error}")))
+        };
+        match content_type {
+            "application/merge-patch+json" => Ok(Self::Merge(object(parse()?)?)),
+            "application/json-patch+json" => read_json_patch(parse()?),
+            "application/strategic-merge-patch+json" if builtin => {
+                Ok(Self::Strategic(object(parse()?)?))
+            }
+            "application/apply-patch+yaml" => Err(ApiError::new(
+                415,
+                "UnsupportedMediaType",
+                "server-side apply is not supported by the embedded API: use a merge patch, or kubectl apply without \
+                 --server-side",
+            )),
+            _ => Err(ApiError::unsupported_media_type(ACCEPTED)),
+        }
+    }
+
+    /// Applies the patch to an object.
+    pub fn apply(&self, mut object: Json) -> Result<Json, ApiError> {
+        match self {
+            Self::Merge(patch) => {
+                merge(&mut object, patch);
+                Ok(object)
+            }
+            Self::Strategic(patch) => {
+                crate::strategic::merge(&mut object, patch)?;
+                Ok(object)
+            }
+            Self::Json(patch) => {
+                let mut value = Value::Object(object);
+                json_patch::patch(&mut value, patch).map_err(|error| refuse(&error))?;
+                match value {
+                    Value::Object(object) => Ok(object),
+                    _ => Err(ApiError::bad_request("the patch leaves no object")),
+                }
+            }
+        }
+    }
+}
+
+fn object(value: Value) -> Result<Value, ApiError> {
+    if value.is_object() {
+        Ok(value)
+    } else {
+        Err(ApiError::bad_request(
+            "error decoding patch: the patch must be an object",
+        ))
+    }
+}
+
+fn read_json_patch(value: Value) -> Result<PatchBody, ApiError> {
+    let count = value.as_array().map_or(0, Vec::len);
+    if count > MAX_OPERATIONS {
+        return Err(ApiError::new(
+            413,
+            "RequestEntityTooLarge",
+            format!(
+                "The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {count}"
+            ),
+        ));
+    }
+    serde_json::from_value(value)
+        .map(PatchBody::Json)
+        .map_err(|error| ApiError::bad_request(format!("error decoding patch: {error}")))
+}
+
+fn refuse(error: &json_patch::PatchError) -> ApiError {
+    let path = &error.path;
+    let why = match error.kind {
+        PatchErrorKind::TestFailed => format!("testing value {path} failed: test failed"),
+        _ => format!("{} at {path}", error.kind),
+    };
+    ApiError::unprocessable_patch(why)
+}
+
+/// RFC 7386: `null` removes, objects merge, everything else replaces.
+pub(crate) fn merge(target: &mut Json, patch: &Value) {
+    let Value::Object(patch) = patch else { return };
+    for (name, change) in patch {
+        match change {
+            Value::Null => {
+                target.remove(name);
+            }
+            Value::Object(_) => {
+                let slot = target.entry(name.clone()).or_insert(Value::Null);
+                if !slot.is_object() {
+                    *slot = Value::Object(Json::new());
+                }
+                if let Value::Object(slot) = slot {
+                    merge(slot, change);
+                }
+            }
+            other => {
+                target.insert(name.clone(), other.clone());
+            }
+        }
+    }
+}

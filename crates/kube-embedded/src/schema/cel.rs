@@ -1,0 +1,168 @@
+//! The CEL rules of a schema (`x-kubernetes-validations`).
+
+use kube::core::cel::{
+    CompilationError, CompiledSchema, ErrorKind, ValidationError, compile_schema, validate_compiled,
+};
+use serde_json::Value;
+
+use super::{Additional, ListType, Schema};
+use crate::field::{FieldError, Path};
+
+/// Compiles the rules of one node, together with all below it; `None` when the node itself has none.
+pub(super) fn compile(
+    schema: &Value,
+    path: &Path<'_>,
+    errors: &mut Vec<FieldError>,
+) -> Option<Box<CompiledSchema>> {
+    let rules = schema.get("x-kubernetes-validations")?.as_array()?;
+    if rules.is_empty() {
+        return None;
+    }
+    let compiled = compile_schema(schema);
+    let below = path.field("x-kubernetes-validations");
+    for (index, result) in compiled.validations.iter().enumerate() {
+        if let Err(error) = result {
+            errors.push(compilation_error(&below.index(index), error));
+        }
+    }
+    Some(Box::new(compiled))
+}
+
+fn compilation_error(path: &Path<'_>, error: &CompilationError) -> FieldError {
+    let (field, text) = match error {
+        CompilationError::Parse { rule, .. } => ("rule", rule.as_str()),
+        CompilationError::MessageExpressionParse {
+            message_expression, ..
+        } => ("messageExpression", message_expression.as_str()),
+        _ => ("rule", ""),
+    };
+    FieldError::invalid_str(
+        path.field(field).to_string(),
+        text,
+        &format!("compilation failed: {error}"),
+    )
+}
+
+impl Schema {
+    /// Runs the rules against an object that already passed the schema; `old` is what it replaces.
+    pub fn check_rules(
+        &self,
+        value: &Value,
+        old: Option<&Value>,
+        path: &Path<'_>,
+        errors: &mut Vec<FieldError>,
+    ) {
+        if value.is_null() {
+            return;
+        }
+        if let Some(rules) = &self.rules {
+            run(rules, value, old.filter(|o| !o.is_null()), path, errors);
+        } else if self.rules_below {
+            self.check_rules_below(value, old, path, errors);
+        }
+    }
+
+    fn check_rules_below(
+        &self,
+        value: &Value,
+        old: Option<&Value>,
+        path: &Path<'_>,
+        errors: &mut Vec<FieldError>,
+    ) {
+        match value {
+            Value::Object(map) => {
+                for (name, child) in map {
+                    let old = old.and_then(|o| o.get(name));
+                    if let Some(schema) = self.properties.get(name) {
+                        schema.check_rules(child, old, &path.field(name), errors);
+                    } else if let Additional::Schema(schema) = &self.additional {
+                        schema.check_rules(child, old, &path.key(name), errors);
+                    }
+                }
+            }
+            Value::Array(list) => {
+                let Some(schema) = &self.items else { return };
+                for (index, child) in list.iter().enumerate() {
+                    let old = self.correlate(child, old);
+                    schema.check_rules(child, old, &path.index(index), errors);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// The entry of the old list that a new entry replaces: only lists of type map know.
+    fn correlate<'a>(&self, entry: &Value, old: Option<&'a Value>) -> Option<&'a Value> {
+        let ListType::Map(keys) = &self.list_type else {
+            return None;
+        };
+        old?.as_array()?
+            .iter()
+            .find(|o| keys.iter().all(|k| o.get(k) == entry.get(k)))
+    }
+}
+
+fn run(
+    rules: &CompiledSchema,
+    value: &Value,
+    old: Option<&Value>,
+    path: &Path<'_>,
+    errors: &mut Vec<FieldError>,
+) {
+    let Err(failed) = validate_compiled(rules, value, old) else {
+        return;
+    };
+    let mut failed = failed.into_vec();
+    // The evaluator walks properties in no fixed order.
+    failed.sort_by(|a, b| a.field_path.cmp(&b.field_path));
+    errors.extend(failed.iter().map(|e| to_field_error(e, value, path)));
+}
+
+fn to_field_error(error: &ValidationError, value: &Value, path: &Path<'_>) -> FieldError {
+    let base = path.to_string();
+    let below = error.field_path.as_str();
+    let field = match (base.is_empty(), below.is_empty()) {
+        (_, true) => base,
+        (true, false) => below.trim_start_matches('.').to_owned(),
+        (false, false) if below.starts_with(['.', '[']) => format!("{base}{below}"),
+        (false, false) => format!("{base}.{below}"),
+    };
+    let message = match error.kind {
+        ErrorKind::ValidationFailure => error.message.trim().to_owned(),
+        _ => format!("{} evaluating rule: {}", error.message, error.rule),
+    };
+    match error.reason.as_deref() {
+        Some("FieldValueRequired") => FieldError::required(field, &message),
+        Some("FieldValueForbidden") => FieldError::forbidden(field, &message),
+        _ => FieldError::invalid_str(field, type_name(at(value, below)), &message),
+    }
+}
+
+fn at<'a>(value: &'a Value, path: &str) -> &'a Value {
+    let mut found = value;
+    for part in path.split(['.', '[']).filter(|p| !p.is_empty()) {
+        let part = part.trim_end_matches(']');
+        let next = match found {
+            Value::Array(list) => part.parse::<usize>().ok().and_then(|i| list.get(i)),
+            other => other.get(part),
+        };
+        match next {
+            Some(next) => found = next,
+            None => return found,
+        }
+    }
+    found
+}
+
+/// The real server shows the type of a value that broke a rule, not the value.
+fn type_name(value: &Value) -> &'static str {
+    match value {
+        Value::Object(_) => "object",
+        Value::Array(_) => "array",
+        Value::String(_) => "string",
+        Value::Bool(_) => "boolean",
+        Value::Number(n) if n.is_f64() => "number",
+        Value::Number(_) => "integer",
+        Value::Null => "null",
+    }
+}

@@ -1,0 +1,361 @@
+//! Validation of a value against a schema, with the real server's words.
+
+use jiff::{Timestamp, civil};
+use serde_json::{Map, Value};
+
+use super::{Additional, Limits, ListType, Schema, Type};
+use crate::field::{FieldError, Path};
+
+/// What is wrong with an object.
+pub(crate) type Violations = Vec<FieldError>;
+
+impl Schema {
+    /// Checks a value. Errors come in the order of the schema's fields.
+    pub fn validate(&self, value: &Value, path: &Path<'_>, errors: &mut Violations) {
+        if value.is_null() && self.nullable {
+            return;
+        }
+        if !self.check_type(value, path, errors) {
+            return;
+        }
+        if !self.allowed.is_empty() && !self.allowed.contains(value) {
+            errors.push(FieldError::not_supported(
+                path.to_string(),
+                value,
+                &self.allowed,
+            ));
+        }
+        match value {
+            Value::String(text) => self.check_string(text, path, errors),
+            Value::Number(number) => {
+                self.limits
+                    .check_number(number.as_f64().unwrap_or_default(), value, path, errors);
+            }
+            Value::Array(list) => self.check_list(list, path, errors),
+            Value::Object(map) => self.check_object(map, path, errors),
+            _ => {}
+        }
+        self.check_branches(value, path, errors);
+    }
+
+    /// Checks the value of an update, where what is wrong already and did not change is let through.
+    pub fn validate_update(&self, value: &Value, old: &Value, errors: &mut Violations) {
+        let mut found = Vec::new();
+        self.validate(value, &Path::ROOT, &mut found);
+        errors.extend(
+            found
+                .into_iter()
+                .filter(|e| !unchanged(value, old, &e.field)),
+        );
+    }
+
+    fn check_type(&self, value: &Value, path: &Path<'_>, errors: &mut Violations) -> bool {
+        if self.int_or_string {
+            if value.is_string() || is_integer(value) {
+                return true;
+            }
+            push_type_error("integer,string", value, path, errors);
+            return false;
+        }
+        let Some(kind) = self.kind else { return true };
+        let fits = match kind {
+            Type::Object => value.is_object(),
+            Type::Array => value.is_array(),
+            Type::String => value.is_string(),
+            Type::Boolean => value.is_boolean(),
+            Type::Integer => is_integer(value),
+            Type::Number => value.is_number(),
+        };
+        if !fits {
+            push_type_error(kind.as_str(), value, path, errors);
+        }
+        fits
+    }
+
+    fn check_string(&self, text: &str, path: &Path<'_>, errors: &mut Violations) {
+        let length = || text.chars().count() as u64;
+        if let Some(max) = self.limits.max_length
+            && length() > max
+        {
+            errors.push(FieldError::too_long(path.to_string(), max));
+        }
+        if let Some(min) = self.limits.min_length
+            && length() < min
+        {
+            let detail = format!("{path} in body should be at least {min} chars long");
+            errors.push(FieldError::invalid_str(path.to_string(), text, &detail));
+        }
+        if let Some(pattern) = &self.pattern
+            && !pattern.is_match(text)
+        {
+            let detail = format!("{path} in body should match '{}'", pattern.as_str());
+            errors.push(FieldError::invalid_str(path.to_string(), text, &detail));
+        }
+        if let Some(format) = &self.format
+            && !has_format(text, format)
+        {
+            let detail = format!(
+                "{path} in body must be of type {format}: {}",
+                Value::from(text)
+            );
+            errors.push(FieldError::invalid_str(path.to_string(), text, &detail));
+        }
+    }
+
+    fn check_list(&self, list: &[Value], path: &Path<'_>, errors: &mut Violations) {
+        if let Some(max) = self.limits.max_items
+            && list.len() as u64 > max
+        {
+            errors.push(FieldError::too_many(path.to_string(), list.len(), max));
+        }
+        if let Some(min) = self.limits.min_items
+            && (list.len() as u64) < min
+        {
+            let detail = format!("{path} in body should have at least {min} items");
+            errors.push(FieldError::invalid(
+                path.to_string(),
+                &Value::from(list),
+                &detail,
+            ));
+        }
+        if self.limits.unique_items && (1..list.len()).any(|i| list[..i].contains(&list[i])) {
+            let detail = format!("{path} in body shouldn't contain duplicates");
+            errors.push(FieldError::invalid(
+                path.to_string(),
+                &Value::from(list),
+                &detail,
+            ));
+        }
+        if let Some(items) = &self.items {
+            for (index, child) in list.iter().enumerate() {
+                items.validate(child, &path.index(index), errors);
+            }
+        }
+        self.check_uniqueness(list, path, errors);
+    }
+
+    fn check_uniqueness(&self, list: &[Value], path: &Path<'_>, errors: &mut Violations) {
+        let identity = |entry: &Value| match &self.list_type {
+            ListType::Atomic => None,
+            ListType::Set => Some(entry.clone()),
+            ListType::Map(keys) => {
+                let object = entry.as_object()?;
+                let picked: Map<String, Value> = keys
+                    .iter()
+                    .filter_map(|k| object.get(k).map(|v| (k.clone(), v.clone())))
+                    .collect();
+                Some(Value::Object(picked))
+            }
+        };
+        if self.list_type == ListType::Atomic {
+            return;
+        }
+        let identities: Vec<Option<Value>> = list.iter().map(identity).collect();
+        for (index, id) in identities.iter().enumerate() {
+            if let Some(id) = id
+                && identities[..index].contains(&Some(id.clone()))
+            {
+                errors.push(FieldError::duplicate(path.index(index).to_string(), id));
+            }
+        }
+    }
+
+    fn check_object(&self, map: &Map<String, Value>, path: &Path<'_>, errors: &mut Violations) {
+        for name in &self.required {
+            // A `null` for a field that allows none was dropped before, so it is missing too.
+            if !map.contains_key(name) {
+                errors.push(FieldError::required(path.field(name).to_string(), ""));
+            }
+        }
+        if let Some(max) = self.limits.max_properties
+            && map.len() as u64 > max
+        {
+            errors.push(FieldError::too_many(path.to_string(), map.len(), max));
+        }
+        if let Some(min) = self.limits.min_properties
+            && (map.len() as u64) < min
+        {
+            let detail = format!("{path} in body should have at least {min} properties");
+            errors.push(FieldError::invalid(
+                path.to_string(),
+                &Value::Object(map.clone()),
+                &detail,
+            ));
+        }
+        for (name, child) in map {
+            if let Some(schema) = self.properties.get(name) {
+                schema.validate(child, &path.field(name), errors);
+            } else if let Additional::Schema(schema) = &self.additional {
+                schema.validate(child, &path.field(name), errors);
+            }
+        }
+    }
+
+    fn check_branches(&self, value: &Value, path: &Path<'_>, errors: &mut Violations) {
+        let passes = |schema: &Schema| {
+            let mut found = Vec::new();
+            schema.validate(value, path, &mut found);
+            found.is_empty()
+        };
+        let mut fail =
+            |detail: String| errors.push(FieldError::invalid(path.to_string(), value, &detail));
+        if !self.any_of.is_empty() && !self.any_of.iter().any(passes) {
+            fail(format!(
+                "{path} in body must validate at least one schema (anyOf)"
+            ));
+        }
+        if !self.one_of.is_empty() {
+            let count = self.one_of.iter().filter(|s| passes(s)).count();
+            if count != 1 {
+                let found = if count == 0 {
+                    "Found none valid".to_owned()
+                } else {
+                    format!("Found {count} valid alternatives")
+                };
+                fail(format!(
+                    "{path} in body must validate one and only one schema (oneOf). {found}"
+                ));
+            }
+        }
+        if self.not.as_deref().is_some_and(passes) {
+            fail(format!("{path} in body must not validate the schema (not)"));
+        }
+        for schema in &self.all_of {
+            schema.validate(value, path, errors);
+        }
+    }
+}
+
+impl Limits {
+    fn check_number(&self, number: f64, value: &Value, path: &Path<'_>, errors: &mut Violations) {
+        let mut fail = |detail: String| {
+            let detail = format!("{path} in body should be {detail}");
+            errors.push(FieldError::invalid(path.to_string(), value, &detail));
+        };
+        match self.minimum {
+            Some(min) if self.exclusive_minimum && number <= min => {
+                fail(format!("greater than {min}"));
+            }
+            Some(min) if number < min => fail(format!("greater than or equal to {min}")),
+            _ => {}
+        }
+        match self.maximum {
+            Some(max) if self.exclusive_maximum && number >= max => {
+                fail(format!("less than {max}"));
+            }
+            Some(max) if number > max => fail(format!("less than or equal to {max}")),
+            _ => {}
+        }
+        if let Some(step) = self.multiple_of
+            && step != 0.0
+            && (number / step).fract() != 0.0
+        {
+            fail(format!("a multiple of {step}"));
+        }
+    }
+}
+
+fn is_integer(value: &Value) -> bool {
+    value.is_i64() || value.is_u64() || value.as_f64().is_some_and(|n| n.fract() == 0.0)
+}
+
+fn push_type_error(wanted: &str, value: &Value, path: &Path<'_>, errors: &mut Violations) {
+    let found = match value {
+        Value::Null => "null",
+        Value::Bool(_) => "boolean",
+        Value::Number(n) if n.is_f64() => "number",
+        Value::Number(_) => "integer",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    };
+    let shown = path.to_string();
+    let detail = format!("{shown} in body must be of type {wanted}: \"{found}\"");
+    errors.push(FieldError::type_invalid(shown, found, &detail));
+}
+
+/// Formats that the real server knows; others are not checked.
+fn has_format(text: &str, format: &str) -> bool {
+    match format {
+        "date-time" => text.parse::<Timestamp>().is_ok(),
+        "date" => text.parse::<civil::Date>().is_ok() && text.len() == 10,
+        "uri" => text
+            .parse::<http::Uri>()
+            .is_ok_and(|u| !text.is_empty() && (u.scheme().is_some() || text.starts_with('/'))),
+        "ipv4" => text.parse::<std::net::Ipv4Addr>().is_ok(),
+        "ipv6" => text.parse::<std::net::Ipv6Addr>().is_ok(),
+        "uuid" => is_uuid(text),
+        "byte" => is_base64(text),
+        "duration" => is_go_duration(text),
+        _ => true,
+    }
+}
+
+fn is_uuid(text: &str) -> bool {
+    text.len() == 36
+        && text.char_indices().all(|(i, c)| match i {
+            8 | 13 | 18 | 23 => c == '-',
+            _ => c.is_ascii_hexdigit(),
+        })
+}
+
+/// Standard base64 with padding.
+pub(crate) fn is_base64(text: &str) -> bool {
+    use base64::Engine as _;
+    base64::engine::general_purpose::STANDARD
+        .decode(text)
+        .is_ok()
+}
+
+/// `1h2m3.5s` and the like.
+fn is_go_duration(text: &str) -> bool {
+    let mut rest = text.strip_prefix(['+', '-']).unwrap_or(text);
+    if rest == "0" {
+        return true;
+    }
+    if rest.is_empty() {
+        return false;
+    }
+    while !rest.is_empty() {
+        let digits = rest
+            .find(|c: char| !c.is_ascii_digit() && c != '.')
+            .unwrap_or(rest.len());
+        if digits == 0 || rest[..digits].parse::<f64>().is_err() {
+            return false;
+        }
+        rest = &rest[digits..];
+        let Some(unit) = ["ns", "us", "µs", "ms", "s", "m", "h"]
+            .iter()
+            .find(|u| rest.starts_with(**u))
+        else {
+            return false;
+        };
+        rest = &rest[unit.len()..];
+    }
+    true
+}
+
+/// Whether the value that an error names is the same in both objects. The path is the one that errors print.
+fn unchanged(new: &Value, old: &Value, field: &str) -> bool {
+    let mut pair = (new, old);
+    for part in field.split('.').flat_map(|p| p.split_inclusive('[')) {
+        let part = part.trim_end_matches(['[', ']']);
+        if part.is_empty() {
+            continue;
+        }
+        pair = match (child(pair.0, part), child(pair.1, part)) {
+            (Some(a), Some(b)) => (a, b),
+            // A missing required field counts as unchanged when its parent is.
+            (None, None) => return pair.0 == pair.1,
+            _ => return false,
+        };
+    }
+    pair.0 == pair.1
+}
+
+fn child<'a>(value: &'a Value, part: &str) -> Option<&'a Value> {
+    match value {
+        Value::Array(list) => part.parse::<usize>().ok().and_then(|i| list.get(i)),
+        other => other.get(part),
+    }
+}

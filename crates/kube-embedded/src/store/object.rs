@@ -1,0 +1,90 @@
+//! A stored object: its JSON once, and beside it what lists and the garbage collector ask for.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use serde_json::Value;
+
+use crate::{
+    meta::{self, Json},
+    resource::Resource,
+    selector,
+};
+
+/// Namespace (empty for cluster-wide kinds) and name.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Key {
+    pub namespace: Arc<str>,
+    pub name: Arc<str>,
+}
+
+impl Key {
+    pub fn new(namespace: &str, name: &str) -> Self {
+        Self {
+            namespace: namespace.into(),
+            name: name.into(),
+        }
+    }
+}
+
+/// One version of one object. It never changes; a write puts another in its place.
+#[derive(Debug)]
+pub(crate) struct Object {
+    pub key: Key,
+    pub uid: Arc<str>,
+    pub revision: u64,
+    pub labels: Box<[(Box<str>, Box<str>)]>,
+    /// The texts of the resource's selectable fields, in their order.
+    pub fields: Box<[Option<Box<str>>]>,
+    /// The uids of the owners.
+    pub owners: Box<[Arc<str>]>,
+    pub deleting: bool,
+    pub has_finalizers: bool,
+    /// The object in its storage version.
+    pub json: Bytes,
+}
+
+impl Object {
+    /// Takes an object over at a revision, which is written into it.
+    pub fn new(resource: &Resource, mut object: Json, revision: u64) -> Self {
+        meta::metadata_mut(&mut object)
+            .insert("resourceVersion".into(), revision.to_string().into());
+        let json = Bytes::from(Value::Object(object.clone()).to_string());
+        Self {
+            key: Key::new(
+                meta::text(&object, "namespace"),
+                meta::text(&object, "name"),
+            ),
+            uid: meta::text(&object, "uid").into(),
+            revision,
+            labels: selector::labels_of(&object),
+            fields: resource
+                .fields
+                .iter()
+                .map(|f| f.value_of(&object))
+                .collect(),
+            owners: owner_uids(&object),
+            deleting: meta::is_deleting(&object),
+            has_finalizers: !meta::finalizers(&object).is_empty(),
+            json,
+        }
+    }
+
+    /// The object as a JSON tree of its own.
+    pub fn parse(&self) -> Json {
+        // The bytes were written by `new`, so they always parse.
+        serde_json::from_slice(&self.json).unwrap_or_default()
+    }
+
+    /// The same object at another revision.
+    pub fn at_revision(&self, resource: &Resource, revision: u64) -> Self {
+        Self::new(resource, self.parse(), revision)
+    }
+}
+
+fn owner_uids(object: &Json) -> Box<[Arc<str>]> {
+    meta::owners(object)
+        .filter_map(|o| o.get("uid").and_then(Value::as_str))
+        .map(Into::into)
+        .collect()
+}

@@ -1,0 +1,210 @@
+//! The objects of one resource, their indexes, and the window of their last changes.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    ops::Bound,
+    sync::Arc,
+    task::Waker,
+};
+
+use super::object::{Key, Object};
+use crate::{request::RequestInfo, resource::Resource};
+
+/// One change of one object.
+#[derive(Debug, Clone)]
+pub(crate) struct Change {
+    pub revision: u64,
+    /// What was there before.
+    pub old: Option<Arc<Object>>,
+    /// What is there now; for a deletion the last state, at the revision of the deletion.
+    pub new: Arc<Object>,
+    pub deleted: bool,
+}
+
+/// How a watch is told to end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cut {
+    /// The connection breaks.
+    Broken,
+    /// An error event 410 ends the stream.
+    Gone,
+}
+
+/// A watch that is open.
+#[derive(Debug)]
+pub(crate) struct Watcher {
+    pub info: Arc<RequestInfo>,
+    pub waker: Option<Waker>,
+    pub cut: Option<Cut>,
+}
+
+type Index = BTreeMap<Box<str>, BTreeSet<Key>>;
+
+/// The objects of one resource.
+#[derive(Debug)]
+pub(crate) struct Table {
+    pub resource: Arc<Resource>,
+    objects: BTreeMap<Key, Arc<Object>>,
+    /// One index per selectable field that has one.
+    indexes: Vec<Option<Index>>,
+    changes: VecDeque<Change>,
+    window: usize,
+    /// Changes up to this revision are forgotten.
+    pub floor: u64,
+    pub watchers: BTreeMap<u64, Watcher>,
+}
+
+impl Table {
+    pub fn new(resource: Arc<Resource>, window: usize, floor: u64) -> Self {
+        let indexes = empty_indexes(&resource);
+        Self {
+            resource,
+            objects: BTreeMap::new(),
+            indexes,
+            changes: VecDeque::new(),
+            window,
+            floor,
+            watchers: BTreeMap::new(),
+        }
+    }
+
+    /// Puts a new definition in place; stored objects keep their bytes and get the new fields.
+    pub fn redefine(&mut self, resource: Arc<Resource>) {
+        self.indexes = empty_indexes(&resource);
+        self.resource = resource;
+        let objects = std::mem::take(&mut self.objects);
+        for object in objects.into_values() {
+            let object = object.at_revision(&self.resource, object.revision);
+            self.index(&object, true);
+            self.objects.insert(object.key.clone(), Arc::new(object));
+        }
+    }
+
+    pub fn get(&self, key: &Key) -> Option<&Arc<Object>> {
+        self.objects.get(key)
+    }
+
+    pub fn len(&self) -> usize {
+        self.objects.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.objects.is_empty()
+    }
+
+    /// All objects in the order of their keys.
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<Object>> {
+        self.objects.values()
+    }
+
+    /// The objects of one namespace (empty: all) behind a key.
+    pub fn range<'a>(
+        &'a self,
+        namespace: &'a str,
+        after: Option<&Key>,
+    ) -> impl Iterator<Item = &'a Arc<Object>> {
+        let start = match after {
+            Some(key) => Bound::Excluded(key.clone()),
+            None => Bound::Included(Key::new(namespace, "")),
+        };
+        self.objects
+            .range((start, Bound::Unbounded))
+            .map(|(_, object)| object)
+            .take_while(move |o| namespace.is_empty() || *o.key.namespace == *namespace)
+    }
+
+    /// The keys that the index of a field holds for a value; `None` when the field has no index.
+    pub fn lookup(&self, field: usize, value: &str) -> Option<&BTreeSet<Key>> {
+        static NONE: BTreeSet<Key> = BTreeSet::new();
+        let index = self.indexes.get(field)?.as_ref()?;
+        Some(index.get(value).unwrap_or(&NONE))
+    }
+
+    /// Stores an object and notes the change.
+    pub fn put(&mut self, object: Arc<Object>) -> Option<Arc<Object>> {
+        let old = self.objects.insert(object.key.clone(), object.clone());
+        if let Some(old) = &old {
+            self.index(old, false);
+        }
+        self.index(&object, true);
+        self.note(Change {
+            revision: object.revision,
+            old: old.clone(),
+            new: object,
+            deleted: false,
+        });
+        old
+    }
+
+    /// Drops an object; `last` is its last state, at the revision of the deletion.
+    pub fn remove(&mut self, last: Arc<Object>) {
+        let Some(old) = self.objects.remove(&last.key) else {
+            return;
+        };
+        self.index(&old, false);
+        self.note(Change {
+            revision: last.revision,
+            old: Some(old),
+            new: last,
+            deleted: true,
+        });
+    }
+
+    fn note(&mut self, change: Change) {
+        self.changes.push_back(change);
+        while self.changes.len() > self.window {
+            if let Some(oldest) = self.changes.pop_front() {
+                self.floor = oldest.revision;
+            }
+        }
+    }
+
+    /// Forgets all changes up to a revision.
+    pub fn compact(&mut self, revision: u64) {
+        while self.changes.front().is_some_and(|c| c.revision <= revision) {
+            self.changes.pop_front();
+        }
+        self.floor = self.floor.max(revision);
+    }
+
+    /// The changes after a revision, oldest first.
+    pub fn changes_after(&self, revision: u64) -> impl DoubleEndedIterator<Item = &Change> {
+        let start = self.changes.partition_point(|c| c.revision <= revision);
+        self.changes.range(start..)
+    }
+
+    /// What stood under each key that changed after a revision.
+    pub fn undo(&self, revision: u64) -> BTreeMap<Key, Option<Arc<Object>>> {
+        self.changes_after(revision)
+            .rev()
+            .map(|c| (c.new.key.clone(), c.old.clone()))
+            .collect()
+    }
+
+    fn index(&mut self, object: &Object, add: bool) {
+        for (index, value) in self.indexes.iter_mut().zip(&object.fields) {
+            let (Some(index), Some(value)) = (index, value) else {
+                continue;
+            };
+            if add {
+                index
+                    .entry(value.clone())
+                    .or_default()
+                    .insert(object.key.clone());
+            } else if let Some(keys) = index.get_mut(value) {
+                keys.remove(&object.key);
+                if keys.is_empty() {
+                    index.remove(value);
+                }
+            }
+        }
+    }
+}
+
+fn empty_indexes(resource: &Resource) -> Vec<Option<Index>> {
+    resource
+        .fields
+        .iter()
+        .map(|f| f.indexed.then(Index::new))
+        .collect()
+}
