@@ -1,3 +1,7 @@
 //! The outside world behind ports: each adapter is the only place that talks to its system.
 
+pub mod clock;
+pub mod cpu;
+pub mod kubernetes;
 pub mod oci;
+pub mod rng;

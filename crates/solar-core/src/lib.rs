@@ -5,14 +5,20 @@
 //!
 //! | module | answers |
 //! | --- | --- |
-//! | [`object`], [`record`], [`world`] | what is known: slim records of objects, with indexes by reference |
+//! | [`object`], [`record`], [`world`], [`overlay`] | what is known: slim records of objects, with indexes by reference |
 //! | [`hash`], [`fit`], [`host`], [`names`], [`layout`], [`content`] | what things are called, and when two are the same |
 //! | [`grant`], [`pull_secret`], [`selector`], [`resolver`] | which releases reach a Target, and with which pull secrets |
 //! | [`condition`] | how a condition changes |
 //! | [`credential`] | which credentials a Secret holds for a host |
 //! | [`backoff`] | how long to wait after a failure |
 //! | [`target`] | what a Target needs next |
+//! | [`artifact`] | what a RenderArtifact's actor answers and does |
+//! | [`render_task`], [`admission`] | when a chart is rendered, and who gets a render slot |
+//! | [`release`], [`protection`] | what a Release resolves, and when a protected object is let go |
+//! | [`routes`] | which actors a change concerns |
 
+pub mod admission;
+pub mod artifact;
 pub mod backoff;
 pub mod condition;
 pub mod content;
@@ -24,9 +30,14 @@ pub mod host;
 pub mod layout;
 pub mod names;
 pub mod object;
+pub mod overlay;
+pub mod protection;
 pub mod pull_secret;
 pub mod record;
+pub mod release;
+pub mod render_task;
 pub mod resolver;
+pub mod routes;
 pub mod selector;
 pub mod target;
 pub mod world;

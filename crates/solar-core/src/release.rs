@@ -69,21 +69,22 @@ fn effective_unique_name(world: &World, release: &ReleaseRecord) -> Option<Strin
 
 fn wanted(release: &ReleaseRecord, resolved: &Resolved) -> Wanted {
     let version: &ObjectName = &release.component_version;
-    let (status, reason, message) = match resolved {
-        Resolved::Found { .. } => ("True", reason::RESOLVED, format!("ComponentVersion {version} was found")),
-        Resolved::NotFound => (
-            "False",
+    match resolved {
+        Resolved::Found { .. } => {
+            Wanted::yes(reason::TYPE, reason::RESOLVED, format!("ComponentVersion {version} was found"))
+        }
+        Resolved::NotFound => Wanted::no(
+            reason::TYPE,
             reason::NOT_FOUND,
             format!("ComponentVersion {version} does not exist: create it, or correct spec.componentVersionRef"),
         ),
-        Resolved::NotGranted => (
-            "False",
+        Resolved::NotGranted => Wanted::no(
+            reason::TYPE,
             reason::NOT_GRANTED,
             format!(
                 "no ReferenceGrant in namespace {} lets Releases of namespace {} refer to ComponentVersions: create one",
                 version.namespace, release.meta.name.namespace
             ),
         ),
-    };
-    Wanted { type_: reason::TYPE, status, reason, message }
+    }
 }

@@ -7,9 +7,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use solar_api::conditions::render_task as reason;
 use solar_api::{RenderTaskStatus, Target};
 
-use crate::artifact::Moment;
 use crate::backoff;
-use crate::condition::{self, Wanted};
+use crate::condition::{self, Status, Wanted};
+use crate::overlay::Moment;
 use crate::record::{RenderArtifactRecord, RenderTaskRecord};
 use crate::target::EventOrder;
 
@@ -21,6 +21,9 @@ pub const SCHEDULED_AFTER: Duration = Duration::from_secs(2);
 pub const RETRY_BASE: Duration = Duration::from_secs(5);
 /// Longest wait after a failure of the surroundings.
 pub const RETRY_CAP: Duration = Duration::from_secs(300);
+
+/// How long the watch may take to show a digest that was just written.
+const WATCH_LAG: Duration = Duration::from_secs(5);
 
 /// Whose fault a failed attempt was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,6 +84,8 @@ pub struct TaskMemory {
     pub counted: bool,
     /// Waits for a change of the binding or artifact; holds what they were.
     pub held: Option<String>,
+    /// The digest that this task's job left in the artifact's status, and when: the watch may not show it yet.
+    pub pushed: Option<(String, Moment)>,
 }
 
 /// What a pass sees besides the task.
@@ -124,8 +129,14 @@ pub fn next(
             return step;
         }
     }
-    if !wants_attempt(task, view) || memory.submitted {
+    if memory.submitted {
         return waiting(task, memory, now, wall);
+    }
+    if !wants_attempt(task, view) {
+        return TaskStep::Wait(None);
+    }
+    if let Some(until) = watch_lags(task, memory, now) {
+        return TaskStep::Wait(Some(until));
     }
     if let Some(wait) = not_yet(view, memory, now) {
         return wait;
@@ -156,6 +167,14 @@ fn wants_attempt(task: &RenderTaskRecord, view: &TaskView<'_>) -> bool {
         };
     }
     !(is_true(task, reason::JOB_FAILED) && attempts(task) >= MAX_ATTEMPTS)
+}
+
+/// Right after a push the artifact's status may be ahead of the watch: the digest is believed for a while.
+fn watch_lags(task: &RenderTaskRecord, memory: &TaskMemory, now: Moment) -> Option<Moment> {
+    let (digest, at) = memory.pushed.as_ref()?;
+    let until = *at + WATCH_LAG;
+    let done = is_true(task, reason::JOB_SUCCEEDED) && task.status.digest.as_ref() == Some(digest);
+    (done && !requested(task) && now < until).then_some(until)
 }
 
 /// Whether a person asked for another attempt.
@@ -240,6 +259,7 @@ fn record(
         JobOutcome::Succeeded { digest, chart_url } => {
             memory.failures = 0;
             memory.retry_at = None;
+            memory.pushed = Some((digest.clone(), now));
             succeeded_status(task, wall, digest, chart_url)
         }
         JobOutcome::Failed { fault: Fault::Input, message } => Some(failed_status(task, wall, &message, true)),
@@ -326,7 +346,8 @@ fn set(
     message: &str,
     wall: Timestamp,
 ) {
-    let wanted = Wanted { type_, status: if is_true { "True" } else { "False" }, reason, message: message.to_owned() };
+    let status_word = if is_true { Status::True } else { Status::False };
+    let wanted = Wanted { type_, status: status_word, reason, message: message.to_owned() };
     condition::set(&mut status.conditions, &wanted, task.meta.generation, wall);
     status.conditions.sort_by_key(rank);
 }

@@ -174,6 +174,30 @@ pub fn is_marked_manifest(manifest: &[u8]) -> bool {
         .is_ok_and(|manifest| manifest.annotations.contains_key(MARKER_ANNOTATION))
 }
 
+/// The first layer of a chart manifest that holds a chart: its digest and its stated size in bytes.
+///
+/// `None` when these bytes are no manifest of a chart. The order of layers is not fixed, so the
+/// media type decides.
+pub fn chart_layer(manifest: &[u8]) -> Option<(Digest, u64)> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Layer {
+        media_type: String,
+        digest: String,
+        size: u64,
+    }
+    #[derive(Deserialize)]
+    struct Layered {
+        layers: Vec<Layer>,
+    }
+    let manifest: Layered = serde_json::from_slice(manifest).ok()?;
+    let layer = manifest
+        .layers
+        .into_iter()
+        .find(|layer| layer.media_type == CHART_LAYER_MEDIA_TYPE)?;
+    Some((layer.digest.parse().ok()?, layer.size))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -230,6 +254,25 @@ mod tests {
             br#"{"annotations":{"a":"b"}}"#,
         ] {
             assert!(!is_marked_manifest(other));
+        }
+    }
+
+    #[test]
+    fn the_chart_layer_is_found_by_its_media_type() {
+        let chart = Artifact::chart(&b"{}"[..], &b"tgz"[..], &BTreeMap::new());
+        assert_eq!(chart_layer(chart.manifest()), Some((Digest::of(b"tgz"), 3)));
+        let digest = Digest::of(b"tgz");
+        let provenance_first = format!(
+            r#"{{"layers":[{{"mediaType":"application/vnd.cncf.helm.chart.provenance.v1.prov","digest":"{0}","size":1}},
+                {{"mediaType":"{CHART_LAYER_MEDIA_TYPE}","digest":"{0}","size":3}}]}}"#,
+            digest
+        );
+        assert_eq!(chart_layer(provenance_first.as_bytes()), Some((digest, 3)));
+        let bad_digest = format!(
+            r#"{{"layers":[{{"mediaType":"{CHART_LAYER_MEDIA_TYPE}","digest":"x","size":3}}]}}"#
+        );
+        for other in ["", "null", "{}", r#"{"layers":[]}"#, &bad_digest] {
+            assert_eq!(chart_layer(other.as_bytes()), None, "{other}");
         }
     }
 }

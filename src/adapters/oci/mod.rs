@@ -25,7 +25,7 @@ use bytes::Bytes;
 
 pub use artifact::{
     Artifact, Blob, CHART_CONFIG_MEDIA_TYPE, CHART_LAYER_MEDIA_TYPE, MANIFEST_MEDIA_TYPE,
-    MARKER_ANNOTATION, is_marked_manifest, manifest_bytes,
+    MARKER_ANNOTATION, chart_layer, is_marked_manifest, manifest_bytes,
 };
 pub use error::{OciError, OciErrorKind, Operation};
 pub use http_registry::{HttpRegistry, HttpRegistryError, HttpRegistryOptions};

@@ -66,7 +66,12 @@ impl<T: Transport> Session<T> {
         let call = push_blob_call(endpoint, repository);
         let message = Message::new(Method::POST, call.url("blobs/uploads/")?);
         self.bounded(&call, async {
-            let answer = self.follow(&call, &message, None).await?;
+            let begun = self.follow(&call, &message, None).await;
+            count(
+                call.operation,
+                begun.as_ref().map(|answer| answer.response.status()),
+            );
+            let answer = begun?;
             if answer.response.status() == StatusCode::UNAUTHORIZED {
                 let (authorization, lifetime) = self.answer(&call, &message.url, &answer).await?;
                 self.authorizations.put(
@@ -120,7 +125,7 @@ impl<T: Transport> Session<T> {
         message: Message,
     ) -> Result<Response<Bytes>, OciError> {
         let result = self.bounded(call, self.authorized(call, &message)).await;
-        count(call.operation, &result);
+        count(call.operation, result.as_ref().map(Response::status));
         result
     }
 
@@ -275,7 +280,7 @@ impl<T: Transport> Session<T> {
             })?;
         let sent = self.transport.send(request, call.limit).await;
         let response = sent.map_err(|error| call.fail(transport_failure(error, call.limit)));
-        count(Operation::Token, &response);
+        count(Operation::Token, response.as_ref().map(Response::status));
         let response = response?;
         if !response.status().is_success() {
             return Err(call.refused(&response));
@@ -307,9 +312,9 @@ fn transport_failure(error: TransportError, limit: usize) -> OciErrorKind {
 }
 
 /// Counts an answered or failed request in `solar_oci_requests_total`.
-pub(crate) fn count(operation: Operation, result: &Result<Response<Bytes>, OciError>) {
+fn count(operation: Operation, result: Result<StatusCode, &OciError>) {
     let code = match result {
-        Ok(response) => response.status().as_str().to_owned(),
+        Ok(status) => status.as_str().to_owned(),
         Err(error) => error.label().to_owned(),
     };
     metrics::counter!("solar_oci_requests_total", "operation" => operation.as_str(), "code" => code).increment(1);

@@ -6,6 +6,7 @@ use std::str::FromStr;
 
 use bytes::Bytes;
 use sha2::{Digest as _, Sha256};
+use solar_core::credential::Credential;
 
 /// Where a registry is and who asks.
 ///
@@ -77,6 +78,16 @@ impl Credentials {
             Self::Anonymous => "anonymous",
             Self::Basic { .. } => "basic",
             Self::IdentityToken { .. } => "identity token",
+        }
+    }
+}
+
+impl From<Credential> for Credentials {
+    fn from(credential: Credential) -> Self {
+        match credential {
+            Credential::Anonymous => Self::Anonymous,
+            Credential::Basic { username, password } => Self::Basic { username, password },
+            Credential::IdentityToken { token } => Self::IdentityToken { token },
         }
     }
 }

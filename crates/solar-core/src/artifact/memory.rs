@@ -4,11 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::view::Own;
+use crate::overlay::{Moment, Own};
 use crate::record::{RenderArtifactRecord, RenderBindingRecord};
-
-/// Time since the process started, by a clock that never jumps.
-pub type Moment = Duration;
 
 /// How long a registry write without an answer counts as under way after it was sent: longer than its total timeout and
 /// than a proxy may hold it back.

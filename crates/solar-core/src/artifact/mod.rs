@@ -1,7 +1,7 @@
 //! A reference count that never loses a tag: what a RenderArtifact's actor answers and does.
 //!
 //! The actor is the only writer of its artifact and of that artifact's bindings in this process. It decides on a
-//! [`View`]: the watched records, with what the actor itself wrote or read laid over them ([`Own`]), so that a lagging
+//! [`View`]: the watched records, with what the actor itself wrote or read laid over them ([`Own`](crate::overlay::Own)), so that a lagging
 //! watch never makes it forget a write of its own. Requests are answered by [`bind`], [`unbind`] and [`open_push`];
 //! between requests [`next`] says the one step that comes next, until it says [`ArtifactStep::Wait`].
 
@@ -10,10 +10,10 @@ mod next;
 mod requests;
 mod view;
 
-pub use memory::{ArtifactMemory, ArtifactOptions, Cleanup, Moment, Ticket, UNANSWERED_WRITE};
+pub use memory::{ArtifactMemory, ArtifactOptions, Cleanup, Ticket, UNANSWERED_WRITE};
 pub use next::{ArtifactStep, next};
 pub use requests::{
     BindDecision, BindingChange, Owner, PushDecision, PushRequest, UnbindDecision, bind, binding_name, open_push, pin,
     unbind,
 };
-pub use view::{Own, View};
+pub use view::View;

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use super::memory::{ArtifactMemory, ArtifactOptions, Moment};
+use super::memory::{ArtifactMemory, ArtifactOptions};
 use super::requests::pin;
-use super::view::{Own, View};
+use super::view::View;
 use crate::layout;
 use crate::object::ObjectName;
+use crate::overlay::{Moment, Own};
 use crate::record::{RenderArtifactRecord, RenderBindingRecord};
 use solar_api::names::RENDER_ARTIFACT_FINALIZER;
 

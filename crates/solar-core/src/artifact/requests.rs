@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::memory::{ArtifactMemory, Moment, Ticket};
+use super::memory::{ArtifactMemory, Ticket};
 use super::view::View;
 use crate::names;
 use crate::object::ObjectName;
+use crate::overlay::Moment;
 use crate::record::{RenderArtifactRecord, RenderBindingRecord};
 use crate::target::Coordinates;
 

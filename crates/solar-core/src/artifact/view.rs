@@ -3,27 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::memory::{ArtifactMemory, Moment};
-use crate::object::{Meta, ObjectName};
+use super::memory::ArtifactMemory;
+use crate::object::ObjectName;
+use crate::overlay::settle;
 use crate::record::{RenderArtifactRecord, RenderBindingRecord};
-use crate::world::{IndexKey, Record, World};
-
-/// What this actor last wrote or read of an object, kept until the watch has caught up.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Own<R> {
-    /// The object is like this.
-    Present {
-        /// The object.
-        record: Arc<R>,
-        /// When it was written or read.
-        since: Moment,
-    },
-    /// The object with this uid is gone.
-    Gone {
-        /// Uid of the deleted object.
-        uid: Box<str>,
-    },
-}
+use crate::world::{IndexKey, World};
 
 /// One consistent look at an artifact and its bindings.
 #[derive(Clone, Debug, Default)]
@@ -66,43 +50,5 @@ impl View {
             })
             .collect();
         Self { artifact, bindings, owners }
-    }
-}
-
-/// The newer of what is watched and what is known by own deed; forgets the latter once the watch has it.
-fn settle<R: Record>(watched: Option<&Arc<R>>, own: &mut Option<Own<R>>) -> Option<Arc<R>> {
-    match (watched, own.as_ref()) {
-        (watched, None) => watched.cloned(),
-        (None, Some(Own::Present { record, .. })) => Some(record.clone()),
-        (None, Some(Own::Gone { .. })) => {
-            *own = None;
-            None
-        }
-        (Some(watched), Some(Own::Present { record, .. })) => {
-            if caught_up(watched.meta(), record.meta()) {
-                *own = None;
-                Some(watched.clone())
-            } else {
-                Some(record.clone())
-            }
-        }
-        (Some(watched), Some(Own::Gone { uid })) => {
-            if watched.meta().uid == *uid {
-                None
-            } else {
-                *own = None;
-                Some(watched.clone())
-            }
-        }
-    }
-}
-
-/// Whether `watched` is at least as new as `own`.
-///
-/// Resource versions are numbers on every API server that exists; where they are not, only equality proves anything.
-fn caught_up(watched: &Meta, own: &Meta) -> bool {
-    match (watched.resource_version.parse::<u64>(), own.resource_version.parse::<u64>()) {
-        (Ok(watched), Ok(own)) => watched >= own,
-        _ => watched.resource_version == own.resource_version,
     }
 }

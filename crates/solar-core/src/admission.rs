@@ -1,0 +1,126 @@
+//! Who gets a render slot: first come, first served, and namespaces take turns.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::object::ObjectName;
+use crate::overlay::Moment;
+
+/// How long a freed slot is kept for whoever was woken for it.
+const KEPT_FOR: Duration = Duration::from_secs(1);
+
+/// Slots, and who was refused one.
+#[derive(Debug, Default)]
+pub struct Admissions {
+    slots: usize,
+    in_use: usize,
+    waiting: BTreeMap<Arc<str>, VecDeque<ObjectName>>,
+    last: Option<Arc<str>>,
+    /// Slots kept for those who were woken, until when.
+    kept: BTreeMap<ObjectName, Moment>,
+}
+
+impl Admissions {
+    /// `slots` free slots; 0 means no cap.
+    pub fn new(slots: usize) -> Self {
+        Self { slots, ..Self::default() }
+    }
+
+    /// Takes a slot for `who`; `false`: none is free, and `who` stands in line.
+    pub fn take(&mut self, who: &ObjectName, now: Moment) -> bool {
+        self.kept.retain(|_, until| now < *until);
+        let kept_for_others = self.kept.len() - usize::from(self.kept.contains_key(who));
+        if self.slots == 0 || self.in_use + kept_for_others < self.slots {
+            self.forget(who);
+            self.in_use += 1;
+            return true;
+        }
+        let line = self.waiting.entry(who.namespace.clone()).or_default();
+        if !line.contains(who) {
+            line.push_back(who.clone());
+        }
+        false
+    }
+
+    /// Gives a slot back; answers whom to wake for it.
+    pub fn give_back(&mut self, now: Moment) -> Option<ObjectName> {
+        self.in_use = self.in_use.saturating_sub(1);
+        let next = self.next()?;
+        self.kept.insert(next.clone(), now + KEPT_FOR);
+        Some(next)
+    }
+
+    /// `who` waits no more.
+    pub fn forget(&mut self, who: &ObjectName) {
+        self.kept.remove(who);
+        if let Some(line) = self.waiting.get_mut(&who.namespace) {
+            line.retain(|waiting| waiting != who);
+            if line.is_empty() {
+                self.waiting.remove(&who.namespace);
+            }
+        }
+    }
+
+    /// How many stand in line.
+    pub fn waiting(&self) -> usize {
+        self.waiting.values().map(VecDeque::len).sum()
+    }
+
+    fn next(&mut self) -> Option<ObjectName> {
+        let after = self.last.clone().and_then(|last| {
+            self.waiting.range::<Arc<str>, _>((std::ops::Bound::Excluded(last), std::ops::Bound::Unbounded)).next()
+        });
+        let namespace = after.or_else(|| self.waiting.iter().next())?.0.clone();
+        self.last = Some(namespace.clone());
+        let line = self.waiting.get_mut(&namespace)?;
+        let next = line.pop_front();
+        if line.is_empty() {
+            self.waiting.remove(&namespace);
+        }
+        next
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn task(namespace: &str, name: &str) -> ObjectName {
+        ObjectName::new(namespace, name)
+    }
+
+    #[test]
+    fn a_freed_slot_is_kept_a_second_for_whoever_waited_longest() {
+        let mut pool = Admissions::new(1);
+        let t = Duration::from_secs;
+        assert!(pool.take(&task("a", "1"), t(0)));
+        assert!(!pool.take(&task("a", "2"), t(0)));
+        assert!(!pool.take(&task("a", "3"), t(0)));
+        assert_eq!(pool.give_back(t(1)), Some(task("a", "2")));
+        assert!(!pool.take(&task("a", "3"), t(1)), "the slot is kept for 2");
+        assert!(pool.take(&task("a", "2"), t(1)));
+        assert_eq!(pool.give_back(t(2)), Some(task("a", "3")));
+        assert!(pool.take(&task("a", "4"), t(3)), "3 did not come within a second");
+    }
+
+    #[test]
+    fn namespaces_take_turns() {
+        let mut pool = Admissions::new(1);
+        let now = Duration::ZERO;
+        assert!(pool.take(&task("a", "1"), now));
+        for name in ["2", "3"] {
+            assert!(!pool.take(&task("a", name), now));
+        }
+        assert!(!pool.take(&task("b", "1"), now));
+        assert_eq!(pool.give_back(now), Some(task("a", "2")));
+        assert!(pool.take(&task("a", "2"), now));
+        assert_eq!(pool.give_back(now), Some(task("b", "1")));
+    }
+
+    #[test]
+    fn no_cap_admits_everybody() {
+        let mut pool = Admissions::new(0);
+        assert!((0..100).all(|n| pool.take(&task("a", &n.to_string()), Duration::ZERO)));
+    }
+}

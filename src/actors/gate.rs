@@ -1,0 +1,134 @@
+//! The gate: how many passes run at once, and in which order actors get their turn.
+//!
+//! Kinds take turns, so that ten thousand Targets do not keep one RenderArtifact waiting; within a kind the first come
+//! is served first. The gate is closed until the cache is complete: before that, absence proves nothing.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use actix::{Actor, Context, Handler};
+use solar_core::routes::{ActorKey, ActorKind};
+
+use super::system::Shared;
+use crate::messages::gate::{Close, Enter, GateSnapshot, GetGateSnapshot, Open, Slot, SlotReturned};
+
+/// Every object actor has at most one [`Enter`] and a few [`SlotReturned`] under way, and a process holds far fewer than
+/// half a million actors; an actor that finds the box full tries again.
+const MAILBOX: usize = 1 << 20;
+
+/// The gate.
+pub struct Gate {
+    shared: Arc<Shared>,
+    slots: usize,
+    in_use: usize,
+    returned: Arc<AtomicUsize>,
+    open: bool,
+    queues: BTreeMap<ActorKind, VecDeque<ActorKey>>,
+    last: Option<ActorKind>,
+}
+
+impl Gate {
+    /// A closed gate.
+    pub fn new(shared: Arc<Shared>) -> Self {
+        Self {
+            slots: shared.options.max_concurrent_reconciles,
+            shared,
+            in_use: 0,
+            returned: Arc::default(),
+            open: false,
+            queues: BTreeMap::new(),
+            last: None,
+        }
+    }
+
+    fn admit(&mut self) {
+        self.in_use = self.in_use.saturating_sub(self.returned.swap(0, Ordering::AcqRel));
+        while self.open && (self.slots == 0 || self.in_use < self.slots) {
+            let Some(key) = self.next() else { break };
+            self.in_use += 1;
+            let slot = Slot::new(self.returned.clone());
+            if let Some(addr) = self.shared.directory.find(&key) {
+                // A slot that is not taken comes back by being dropped, and is collected below.
+                let _ = addr.open_gate(slot);
+            }
+            self.in_use = self.in_use.saturating_sub(self.returned.swap(0, Ordering::AcqRel));
+        }
+    }
+
+    /// The first of the next kind behind the one that was served last.
+    fn next(&mut self) -> Option<ActorKey> {
+        let after = self.last.and_then(|last| {
+            self.queues.range((std::ops::Bound::Excluded(last), std::ops::Bound::Unbounded)).next()
+        });
+        let kind = *after.or_else(|| self.queues.iter().next())?.0;
+        self.last = Some(kind);
+        let queue = self.queues.get_mut(&kind)?;
+        let key = queue.pop_front();
+        if queue.is_empty() {
+            self.queues.remove(&kind);
+        }
+        key
+    }
+}
+
+impl Actor for Gate {
+    type Context = Context<Self>;
+}
+
+impl actix::Supervised for Gate {}
+
+impl Gate {
+    /// How much mail the gate holds.
+    pub const fn mailbox() -> usize {
+        MAILBOX
+    }
+}
+
+impl Handler<Enter> for Gate {
+    type Result = ();
+
+    fn handle(&mut self, enter: Enter, _: &mut Context<Self>) {
+        self.queues.entry(enter.key.kind).or_default().push_back(enter.key);
+        self.admit();
+    }
+}
+
+impl Handler<SlotReturned> for Gate {
+    type Result = ();
+
+    fn handle(&mut self, _: SlotReturned, _: &mut Context<Self>) {
+        self.admit();
+    }
+}
+
+impl Handler<Open> for Gate {
+    type Result = ();
+
+    fn handle(&mut self, _: Open, _: &mut Context<Self>) {
+        self.open = true;
+        self.admit();
+    }
+}
+
+impl Handler<Close> for Gate {
+    type Result = ();
+
+    fn handle(&mut self, _: Close, _: &mut Context<Self>) {
+        self.open = false;
+    }
+}
+
+impl Handler<GetGateSnapshot> for Gate {
+    type Result = GateSnapshot;
+
+    fn handle(&mut self, _: GetGateSnapshot, _: &mut Context<Self>) -> GateSnapshot {
+        self.in_use = self.in_use.saturating_sub(self.returned.swap(0, Ordering::AcqRel));
+        GateSnapshot {
+            open: self.open,
+            slots: self.slots,
+            in_use: self.in_use,
+            queued: self.queues.values().map(VecDeque::len).sum(),
+        }
+    }
+}

@@ -1,0 +1,19 @@
+//! The actors: one file each, a thin shell that gives observations to the core and performs its decisions.
+
+pub mod access;
+pub mod directory;
+pub mod gate;
+pub mod object;
+pub mod pass;
+pub mod protection;
+pub mod release;
+pub mod release_binding;
+pub mod render_artifact;
+pub mod render_job;
+pub mod render_pool;
+pub mod render_task;
+pub mod root;
+pub mod system;
+pub mod target;
+pub mod timers;
+pub mod watch;

@@ -1,0 +1,596 @@
+//! The object actor: written once, for every kind of object.
+//!
+//! Wakes coalesce: a mark says that one is on its way, a dirty bit that one more pass is needed. Requests are queued,
+//! kept apart, and served by the same pass. A pass runs as a task behind a panic boundary, when the gate lets it; it
+//! never waits for another actor, it sends and ends. What others answer is kept, the last from each, and given to the
+//! next pass. A pass that fails, or panics, is tried again with backoff; its answers are forgotten, its memory is not.
+
+use std::any::Any;
+use std::collections::{BTreeMap, VecDeque};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use actix::dev::ToEnvelope;
+use actix::prelude::SendError;
+use actix::{Actor, ActorContext, Addr, AsyncContext, Context, Handler, Message, Supervised, Supervisor, WrapFuture};
+use actix::fut::ActorFutureExt;
+use futures::future::BoxFuture;
+use solar_core::backoff;
+use solar_core::object::ObjectName;
+use solar_core::routes::{ActorKey, ActorKind};
+use thiserror::Error;
+use tokio::time::Instant;
+use tracing::Instrument as _;
+
+use super::directory::{ObjectAddr, Undelivered};
+use super::pass::{Died, PassHandle, panic_message};
+use super::system::Shared;
+use crate::adapters::kubernetes::{ApiError, PayloadError};
+use crate::messages::gate::{Enter, Slot, SlotReturned};
+use crate::messages::object::{
+    Answer, Answered, AskWhetherIdle, Asked, Cause, GateOpened, GetSnapshot, Snapshot, Woken,
+};
+use crate::messages::root::Retire;
+
+/// Mail that an object actor holds back: one wake, one leave from the gate, and requests or answers. A release that
+/// every Target of a large namespace shares gets a Bind from each at once; whoever finds the box full asks again.
+const MAILBOX: usize = 1_024;
+/// Requests held for the pass.
+const REQUESTS: usize = 4_096;
+/// First wait after a failed pass.
+const RETRY_BASE: Duration = Duration::from_millis(200);
+/// Longest wait after a failed pass.
+const RETRY_CAP: Duration = Duration::from_secs(300);
+/// Wait after a conflict, which is normal: the watch needs a moment to catch up.
+const CONFLICT_WAIT: Duration = Duration::from_millis(50);
+
+/// What a kind adds to the object actor.
+pub trait Reconcile: Sized + Send + Sync + 'static {
+    /// The kind.
+    const KIND: ActorKind;
+    /// What others may ask of it.
+    type Request: Send + 'static;
+    /// Kept between passes, also failed ones.
+    type Memory: Send + 'static;
+    /// What an errand brings back.
+    type Finding: Send + 'static;
+
+    /// The memory of a fresh actor; `restarted` when an earlier one for this name has died in this process.
+    fn memory(shared: &Shared, restarted: bool) -> Self::Memory;
+
+    /// One pass: observe, decide, act. Answers when to look again although nothing changed.
+    fn reconcile(pass: &mut Pass<Self>) -> impl Future<Output = Result<Option<Duration>, PassError>> + Send;
+
+    /// Whether nothing would be lost if the actor went: its object is gone, and its memory holds nothing.
+    fn is_done(shared: &Shared, name: &ObjectName, memory: &Self::Memory) -> bool;
+}
+
+/// The request type of a kind that nobody asks anything.
+#[derive(Debug)]
+pub enum NoRequest {}
+
+/// Why a pass failed.
+#[derive(Debug, Error)]
+pub enum PassError {
+    /// A request to the API server.
+    #[error(transparent)]
+    Api(#[from] ApiError),
+    /// A payload.
+    #[error(transparent)]
+    Payload(#[from] PayloadError),
+    /// Another actor could not be asked.
+    #[error("{to}: {undelivered}")]
+    Undelivered {
+        /// Whom.
+        to: ActorKey,
+        /// Why not.
+        undelivered: Undelivered,
+    },
+    /// The watch is behind what was decided upon.
+    #[error("{0} changed since it was watched")]
+    Outdated(ObjectName),
+    /// The pass's task has no result.
+    #[error("the pass {0}")]
+    Died(#[from] Died),
+    /// Anything else, in one sentence.
+    #[error("{0}")]
+    Other(String),
+}
+
+impl PassError {
+    /// Whether it is a normal part of working beside others: retried soon and without a word.
+    fn is_quiet(&self) -> bool {
+        match self {
+            Self::Api(error) | Self::Payload(PayloadError::Api(error)) => error.problem.is_quiet(),
+            Self::Undelivered { .. } | Self::Outdated(_) | Self::Payload(PayloadError::Gone(_)) => true,
+            Self::Died(_) | Self::Other(_) => false,
+        }
+    }
+
+    /// One word of a closed set.
+    fn label(&self) -> &'static str {
+        match self {
+            Self::Api(_) | Self::Payload(_) => "api",
+            Self::Undelivered { .. } => "undelivered",
+            Self::Outdated(_) => "outdated",
+            Self::Died(_) => "died",
+            Self::Other(_) => "other",
+        }
+    }
+}
+
+/// What one pass has.
+pub struct Pass<R: Reconcile> {
+    /// The object.
+    pub name: ObjectName,
+    /// What all actors share.
+    pub shared: Arc<Shared>,
+    /// The last answer of each correspondent, with when it came; what is left in it is kept for the next pass.
+    pub answers: BTreeMap<ActorKey, (Answer, Duration)>,
+    /// What the last errand brought back.
+    pub finding: Option<R::Finding>,
+    /// Whether an errand is still out.
+    pub errand_out: bool,
+    /// The actor's generator.
+    pub rng: fastrand::Rng,
+    memory: Arc<Mutex<R::Memory>>,
+    requests: Arc<Mutex<VecDeque<R::Request>>>,
+    errand: Option<BoxFuture<'static, R::Finding>>,
+}
+
+impl<R: Reconcile> Pass<R> {
+    /// The actor's key.
+    pub fn key(&self) -> ActorKey {
+        ActorKey::new(R::KIND, self.name.clone())
+    }
+
+    /// The actor's memory; never held across an await.
+    pub fn memory(&self) -> MutexGuard<'_, R::Memory> {
+        lock(&self.memory)
+    }
+
+    /// Takes the oldest request.
+    pub fn next_request(&self) -> Option<R::Request> {
+        lock(&self.requests).pop_front()
+    }
+
+    /// Puts a request back to the front: it could not be served just now, and must not be lost.
+    pub fn put_back(&self, request: R::Request) {
+        lock(&self.requests).push_front(request);
+    }
+
+    /// Sends an errand out when the pass has ended; what it brings back is the next pass's finding. One at a time.
+    pub fn send_errand(&mut self, errand: impl Future<Output = R::Finding> + Send + 'static) {
+        self.errand = Some(Box::pin(errand));
+    }
+
+    /// Time since the process started.
+    pub fn now(&self) -> Duration {
+        self.shared.clock.elapsed()
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Idle,
+    Queued,
+    Running,
+}
+
+/// The actor of one object.
+pub struct ObjectActor<R: Reconcile> {
+    key: ActorKey,
+    shared: Arc<Shared>,
+    woken: Arc<Mark>,
+    memory: Arc<Mutex<R::Memory>>,
+    requests: Arc<Mutex<VecDeque<R::Request>>>,
+    answers: BTreeMap<ActorKey, (Answer, Duration)>,
+    finding: Option<R::Finding>,
+    errand_out: bool,
+    dirty: Option<Cause>,
+    phase: Phase,
+    failures: u32,
+    rng: fastrand::Rng,
+    last_cause: Option<Cause>,
+    last_error: Option<String>,
+    passes: u64,
+    restarts: u32,
+    next_wake: Option<Instant>,
+}
+
+/// Says that a wake is on its way, so that there is never more than one in the mailbox.
+#[derive(Debug, Default)]
+struct Mark(AtomicBool);
+
+/// The address of an object actor, and the mark that keeps its wakes to one.
+pub struct Handle<R: Reconcile> {
+    addr: Addr<ObjectActor<R>>,
+    woken: Arc<Mark>,
+}
+
+impl<R: Reconcile> Handle<R> {
+    /// Queues a request; hands it back when it is not taken.
+    pub fn ask(&self, asked: Asked<R::Request>) -> Result<(), (Undelivered, Asked<R::Request>)> {
+        self.addr.try_send(asked).map_err(|error| match error {
+            SendError::Full(asked) => (Undelivered::Full, asked),
+            SendError::Closed(asked) => (Undelivered::Ending, asked),
+        })
+    }
+
+    fn tell<M>(&self, message: M) -> Result<(), SendError<M>>
+    where
+        M: Message<Result = ()> + Send + 'static,
+        ObjectActor<R>: Handler<M>,
+        Context<ObjectActor<R>>: ToEnvelope<ObjectActor<R>, M>,
+    {
+        self.addr.try_send(message)
+    }
+}
+
+impl<R: Reconcile> ObjectAddr for Handle<R> {
+    fn wake(&self, cause: Cause) -> Result<(), Undelivered> {
+        if self.woken.0.swap(true, Ordering::AcqRel) {
+            return if self.addr.connected() { Ok(()) } else { Err(Undelivered::Ending) };
+        }
+        match self.tell(Woken { cause }) {
+            // A full mailbox is one that will be read, and every handler looks at the mark.
+            Ok(()) | Err(SendError::Full(_)) => Ok(()),
+            Err(SendError::Closed(_)) => Err(Undelivered::Ending),
+        }
+    }
+
+    fn answer(&self, answered: Answered) -> Result<(), Undelivered> {
+        self.tell(answered).map_err(|error| match error {
+            SendError::Full(_) => Undelivered::Full,
+            SendError::Closed(_) => Undelivered::Ending,
+        })
+    }
+
+    fn open_gate(&self, slot: Slot) -> Result<(), Slot> {
+        self.tell(GateOpened(slot)).map_err(|error| match error {
+            SendError::Full(GateOpened(slot)) | SendError::Closed(GateOpened(slot)) => slot,
+        })
+    }
+
+    fn ask_whether_idle(&self) -> BoxFuture<'static, bool> {
+        let asked = self.addr.send(AskWhetherIdle);
+        // An actor that has ended is as idle as can be.
+        Box::pin(async move { asked.await.unwrap_or(true) })
+    }
+
+    fn snapshot(&self) -> BoxFuture<'static, Option<Snapshot>> {
+        let asked = self.addr.send(GetSnapshot);
+        Box::pin(async move { asked.await.ok() })
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+/// Makes the actor of `key` on its arbiter, under a supervisor.
+pub fn start<R: Reconcile>(shared: &Arc<Shared>, key: &ActorKey, restarted: bool) -> Arc<dyn ObjectAddr> {
+    let woken = Arc::new(Mark::default());
+    let actor = ObjectActor::<R> {
+        key: key.clone(),
+        shared: shared.clone(),
+        woken: woken.clone(),
+        memory: Arc::new(Mutex::new(R::memory(shared, restarted))),
+        requests: Arc::default(),
+        answers: BTreeMap::new(),
+        finding: None,
+        errand_out: false,
+        dirty: None,
+        phase: Phase::Idle,
+        failures: 0,
+        rng: shared.rng(&key.to_string()),
+        last_cause: None,
+        last_error: None,
+        passes: 0,
+        restarts: u32::from(restarted),
+        next_wake: None,
+    };
+    let addr = Supervisor::start_in_arbiter(shared.arbiter(key), move |ctx| {
+        ctx.set_mailbox_capacity(MAILBOX);
+        actor
+    });
+    metrics::gauge!("solar_actors", "kind" => R::KIND.0).increment(1.0);
+    Arc::new(Handle { addr, woken })
+}
+
+impl<R: Reconcile> Actor for ObjectActor<R> {
+    type Context = Context<Self>;
+}
+
+impl<R: Reconcile> Supervised for ObjectActor<R> {
+    fn restarting(&mut self, _: &mut Context<Self>) {
+        self.restarts += 1;
+        self.phase = Phase::Idle;
+        self.answers.clear();
+        self.finding = None;
+        self.errand_out = false;
+        self.dirty = Some(Cause::Retry);
+    }
+}
+
+impl<R: Reconcile> Drop for ObjectActor<R> {
+    fn drop(&mut self) {
+        metrics::gauge!("solar_actors", "kind" => R::KIND.0).decrement(1.0);
+    }
+}
+
+impl<R: Reconcile> ObjectActor<R> {
+    /// Runs `handle`, then whatever the mailbox's mark and the new state call for. A panic restarts the actor.
+    fn guarded(&mut self, ctx: &mut Context<Self>, handle: impl FnOnce(&mut Self, &mut Context<Self>)) {
+        let outcome = catch_unwind(AssertUnwindSafe(|| {
+            handle(self, ctx);
+            if self.woken.0.swap(false, Ordering::AcqRel) {
+                self.dirty.get_or_insert(Cause::Change);
+            }
+            self.pump();
+        }));
+        if let Err(payload) = outcome {
+            self.crashed(ctx, &panic_message(payload.as_ref()));
+        }
+    }
+
+    fn crashed(&mut self, ctx: &mut Context<Self>, message: &str) {
+        tracing::error!(actor = %self.key, message, "an actor panicked and is restarted");
+        metrics::counter!("solar_actor_restarts_total", "kind" => R::KIND.0).increment(1);
+        self.last_error = Some(format!("panicked: {message}"));
+        let wait = self.retry_wait();
+        self.look_again(Some(wait));
+        ctx.stop();
+    }
+
+    /// Asks for a pass when one is needed and none is on its way.
+    fn pump(&mut self) {
+        let wanted = self.dirty.is_some() || !lock(&self.requests).is_empty();
+        if !wanted || self.phase != Phase::Idle {
+            return;
+        }
+        let Some(gate) = self.shared.gate.get() else { return };
+        if gate.try_send(Enter { key: self.key.clone() }).is_ok() {
+            self.phase = Phase::Queued;
+        } else {
+            self.look_again(Some(RETRY_BASE));
+        }
+    }
+
+    fn begin(&mut self, ctx: &mut Context<Self>, slot: Slot) {
+        if self.phase != Phase::Queued {
+            self.leave(slot);
+            return;
+        }
+        self.phase = Phase::Running;
+        let cause = self.dirty.take().unwrap_or(Cause::Request);
+        self.last_cause = Some(cause);
+        let mut pass = Pass::<R> {
+            name: self.key.object.clone(),
+            shared: self.shared.clone(),
+            answers: std::mem::take(&mut self.answers),
+            finding: self.finding.take(),
+            errand_out: self.errand_out,
+            rng: self.rng.fork(),
+            memory: self.memory.clone(),
+            requests: self.requests.clone(),
+            errand: None,
+        };
+        let span = tracing::info_span!(
+            "reconcile",
+            kind = R::KIND.0,
+            namespace = %self.key.object.namespace,
+            name = %self.key.object.name,
+            cause = cause.as_str(),
+        );
+        let began = Instant::now();
+        let task = self.shared.spawner.spawn_pass(
+            self.key.to_string(),
+            async move {
+                let result = R::reconcile(&mut pass).await;
+                (pass, result)
+            }
+            .instrument(span),
+        );
+        ctx.spawn(task.into_actor(self).map(move |ended, actor, ctx| {
+            metrics::histogram!("solar_reconcile_duration_seconds", "kind" => R::KIND.0)
+                .record(began.elapsed().as_secs_f64());
+            actor.guarded(ctx, |actor, ctx| {
+                actor.ended(ctx, ended);
+                actor.leave(slot);
+            });
+        }));
+    }
+
+    fn ended(
+        &mut self,
+        ctx: &mut Context<Self>,
+        ended: Result<(Pass<R>, Result<Option<Duration>, PassError>), Died>,
+    ) {
+        self.phase = Phase::Idle;
+        let result = match ended {
+            Err(died) => Err(PassError::Died(died)),
+            Ok((mut pass, result)) => {
+                if result.is_ok() {
+                    for (from, kept) in std::mem::take(&mut pass.answers) {
+                        self.answers.entry(from).or_insert(kept);
+                    }
+                }
+                if let Some(errand) = pass.errand.take() {
+                    self.run_errand(ctx, errand);
+                }
+                result
+            }
+        };
+        match result {
+            Ok(next) => self.succeeded(next),
+            Err(error) => self.failed(&error),
+        }
+    }
+
+    fn succeeded(&mut self, next: Option<Duration>) {
+        self.count("success");
+        self.passes += 1;
+        self.failures = 0;
+        self.last_error = None;
+        self.look_again(next);
+        let idle = self.is_idle();
+        if idle && self.next_wake.is_none() {
+            if let Some(root) = self.shared.retire.get() {
+                // A retirement that is not told now is told after the next pass; it saves memory, nothing else.
+                let _ = root.try_send(Retire { key: self.key.clone() });
+            }
+        }
+    }
+
+    fn failed(&mut self, error: &PassError) {
+        self.count(error.label());
+        self.last_error = Some(error.to_string());
+        let wait = if error.is_quiet() && self.failures < 5 {
+            self.failures += 1;
+            tracing::debug!(actor = %self.key, %error, "a pass is tried again");
+            CONFLICT_WAIT * self.failures
+        } else {
+            tracing::warn!(actor = %self.key, %error, "a pass failed");
+            self.retry_wait()
+        };
+        self.look_again(Some(wait));
+    }
+
+    fn retry_wait(&mut self) -> Duration {
+        let wait = backoff::delay(self.failures, RETRY_BASE, RETRY_CAP, self.rng.f64());
+        self.failures = self.failures.saturating_add(1);
+        wait
+    }
+
+    fn count(&self, result: &'static str) {
+        metrics::counter!("solar_reconciles_total", "kind" => R::KIND.0, "result" => result).increment(1);
+    }
+
+    fn run_errand(&mut self, ctx: &mut Context<Self>, errand: BoxFuture<'static, R::Finding>) {
+        self.errand_out = true;
+        let permits = self.shared.errands.clone();
+        let task: PassHandle<R::Finding> = self.shared.spawner.spawn_pass(format!("errand of {}", self.key), async move {
+            // The semaphore is never closed.
+            let _permit = permits.acquire_owned().await;
+            errand.await
+        });
+        ctx.spawn(task.into_actor(self).map(|ended, actor, ctx| {
+            actor.guarded(ctx, |actor, _| {
+                actor.errand_out = false;
+                match ended {
+                    Ok(finding) => actor.finding = Some(finding),
+                    Err(died) => {
+                        actor.last_error = Some(format!("an errand {died}"));
+                        tracing::warn!(actor = %actor.key, %died, "an errand had no result");
+                    }
+                }
+                actor.dirty.get_or_insert(Cause::Errand);
+            });
+        }));
+    }
+
+    fn look_again(&mut self, after: Option<Duration>) {
+        self.next_wake = after.map(|after| Instant::now() + after);
+        self.shared.timers.set(&self.key, self.next_wake);
+    }
+
+    fn leave(&self, slot: Slot) {
+        drop(slot);
+        if let Some(gate) = self.shared.gate.get() {
+            // One that finds the mailbox full finds others there that do the same.
+            let _ = gate.try_send(SlotReturned);
+        }
+    }
+
+    fn is_idle(&self) -> bool {
+        self.phase == Phase::Idle
+            && self.dirty.is_none()
+            && !self.errand_out
+            && lock(&self.requests).is_empty()
+            && R::is_done(&self.shared, &self.key.object, &lock(&self.memory))
+    }
+}
+
+impl<R: Reconcile> Handler<Woken> for ObjectActor<R> {
+    type Result = ();
+
+    fn handle(&mut self, woken: Woken, ctx: &mut Context<Self>) {
+        self.woken.0.store(false, Ordering::Release);
+        self.guarded(ctx, |actor, _| {
+            actor.dirty.get_or_insert(woken.cause);
+        });
+    }
+}
+
+impl<R: Reconcile> Handler<Answered> for ObjectActor<R> {
+    type Result = ();
+
+    fn handle(&mut self, answered: Answered, ctx: &mut Context<Self>) {
+        self.guarded(ctx, |actor, _| {
+            let now = actor.shared.clock.elapsed();
+            actor.answers.insert(answered.from, (answered.answer, now));
+            actor.dirty.get_or_insert(Cause::Answer);
+        });
+    }
+}
+
+impl<R: Reconcile> Handler<Asked<R::Request>> for ObjectActor<R> {
+    type Result = ();
+
+    fn handle(&mut self, Asked(request): Asked<R::Request>, ctx: &mut Context<Self>) {
+        self.guarded(ctx, |actor, _| {
+            let mut requests = lock(&actor.requests);
+            if requests.len() < REQUESTS {
+                requests.push_back(request);
+            } else {
+                // The asker hears nothing and asks again.
+                tracing::warn!(actor = %actor.key, "a request was turned away: too many are waiting");
+            }
+        });
+    }
+}
+
+impl<R: Reconcile> Handler<GateOpened> for ObjectActor<R> {
+    type Result = ();
+
+    fn handle(&mut self, GateOpened(slot): GateOpened, ctx: &mut Context<Self>) {
+        self.guarded(ctx, |actor, ctx| actor.begin(ctx, slot));
+    }
+}
+
+impl<R: Reconcile> Handler<AskWhetherIdle> for ObjectActor<R> {
+    type Result = bool;
+
+    fn handle(&mut self, _: AskWhetherIdle, _: &mut Context<Self>) -> bool {
+        self.is_idle()
+    }
+}
+
+impl<R: Reconcile> Handler<GetSnapshot> for ObjectActor<R> {
+    type Result = Snapshot;
+
+    fn handle(&mut self, _: GetSnapshot, _: &mut Context<Self>) -> Snapshot {
+        Snapshot {
+            state: match self.phase {
+                Phase::Idle if self.errand_out => "errand",
+                Phase::Idle => "idle",
+                Phase::Queued => "queued",
+                Phase::Running => "running",
+            },
+            requests: lock(&self.requests).len(),
+            last_cause: self.last_cause.map(Cause::as_str),
+            passes: self.passes,
+            failures: self.failures,
+            last_error: self.last_error.clone(),
+            restarts: self.restarts,
+            next_wake_seconds: self.next_wake.map(|at| (at - Instant::now()).as_secs_f64()),
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,113 @@
+//! The only spawner: every pass, job, errand and loop is a task that ends with whoever started it.
+
+use std::any::Any;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use thiserror::Error;
+use tokio::task::JoinHandle;
+
+/// What becomes of a task before it is polled once more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It goes on.
+    Go,
+    /// It panics, as a fault of its own would make it.
+    Panic,
+}
+
+/// Looks at every poll of every task; for tests that end things at any await.
+pub type PollHook = Arc<dyn Fn(&str) -> Verdict + Send + Sync>;
+
+/// Starts tasks.
+#[derive(Clone, Default)]
+pub struct Spawner {
+    hook: Option<PollHook>,
+}
+
+impl std::fmt::Debug for Spawner {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Spawner").field("hooked", &self.hook.is_some()).finish()
+    }
+}
+
+impl Spawner {
+    /// A spawner whose tasks ask `hook` before each poll.
+    pub fn hooked(hook: PollHook) -> Self {
+        Self { hook: Some(hook) }
+    }
+
+    /// Runs `future` on the shared runtime. Dropping the handle ends it; a panic in it is an error of the handle.
+    #[allow(clippy::disallowed_methods, reason = "the one place that spawns")]
+    pub fn spawn_pass<F>(&self, label: impl Into<Arc<str>>, future: F) -> PassHandle<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        let handle = match &self.hook {
+            None => tokio::spawn(future),
+            Some(hook) => tokio::spawn(Hooked { label: label.into(), hook: hook.clone(), future: Box::pin(future) }),
+        };
+        PassHandle { handle }
+    }
+}
+
+struct Hooked<F> {
+    label: Arc<str>,
+    hook: PollHook,
+    future: Pin<Box<F>>,
+}
+
+impl<F: Future> Future for Hooked<F> {
+    type Output = F::Output;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        assert!((self.hook)(&self.label) == Verdict::Go, "a fault was injected into {}", self.label);
+        self.future.as_mut().poll(cx)
+    }
+}
+
+/// Why a task has no result.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum Died {
+    /// It panicked.
+    #[error("panicked: {0}")]
+    Panicked(String),
+    /// It was ended from outside.
+    #[error("was ended")]
+    Ended,
+}
+
+/// A running task.
+#[derive(Debug)]
+pub struct PassHandle<T> {
+    handle: JoinHandle<T>,
+}
+
+impl<T> Future for PassHandle<T> {
+    type Output = Result<T, Died>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        Pin::new(&mut self.handle).poll(cx).map_err(|error| match error.try_into_panic() {
+            Ok(payload) => Died::Panicked(panic_message(payload.as_ref())),
+            Err(_) => Died::Ended,
+        })
+    }
+}
+
+impl<T> Drop for PassHandle<T> {
+    fn drop(&mut self) {
+        self.handle.abort();
+    }
+}
+
+/// What a panic said; only texts are passed on.
+pub(super) fn panic_message(payload: &(dyn Any + Send)) -> String {
+    payload
+        .downcast_ref::<&str>()
+        .map(ToString::to_string)
+        .or_else(|| payload.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "without a message".to_owned())
+}

@@ -1,0 +1,178 @@
+//! The actors that decide when a protected object is let go: one implementation for every protected kind.
+//!
+//! A referrer puts the finalizer on before it depends on the object. Only the object's Protection takes it off: after an
+//! API read shows no referrer, with the object's version as precondition, and it looks once more afterwards.
+
+use std::marker::PhantomData;
+use std::time::Duration;
+
+use solar_api as api;
+use solar_core::object::{Meta, ObjectName};
+use solar_core::protection::{Protected, Referrer};
+use solar_core::routes::ActorKind;
+
+use super::object::{NoRequest, Pass, PassError, Reconcile};
+use super::system::Shared;
+use crate::adapters::kubernetes::{ApiError, Namespaced, Problem, add_finalizer, remove_finalizer};
+
+/// A kind that can be protected.
+pub trait ProtectedKind: Namespaced {
+    /// Which.
+    const PROTECTED: Protected;
+    /// Its actors.
+    const ACTOR: ActorKind;
+}
+
+macro_rules! protected {
+    ($($kind:ident as $actor:ident),*) => {
+        $(impl ProtectedKind for api::$kind {
+            const PROTECTED: Protected = Protected::$kind;
+            const ACTOR: ActorKind = solar_core::routes::$actor;
+        })*
+    };
+}
+
+protected! {
+    Registry as REGISTRY_PROTECTION,
+    Release as RELEASE_PROTECTION,
+    ComponentVersion as COMPONENT_VERSION_PROTECTION,
+    Component as COMPONENT_PROTECTION
+}
+
+/// Protections of objects of kind `K`.
+pub struct ProtectionKind<K>(PhantomData<fn() -> K>);
+
+impl<K: ProtectedKind> Reconcile for ProtectionKind<K> {
+    const KIND: ActorKind = K::ACTOR;
+    type Request = NoRequest;
+    type Memory = ();
+    type Finding = ();
+
+    fn memory(_: &Shared, _: bool) {}
+
+    async fn reconcile(pass: &mut Pass<Self>) -> Result<Option<Duration>, PassError> {
+        let finalizer = K::PROTECTED.finalizer();
+        let meta = {
+            let world = pass.shared.cache.read();
+            match K::PROTECTED.meta(&world, &pass.name) {
+                Some(meta) if meta.has_finalizer(finalizer) => {
+                    if K::PROTECTED.a_referrer(&world, &pass.name).is_some() {
+                        return Ok(None);
+                    }
+                    meta
+                }
+                _ => return Ok(None),
+            }
+        };
+        if is_referred_to(pass, K::PROTECTED).await? {
+            // The watch is behind; the referrer's own event will wake this actor when it goes.
+            return Ok(None);
+        }
+        release::<K>(pass, &meta).await
+    }
+
+    fn is_done(shared: &Shared, name: &ObjectName, (): &()) -> bool {
+        K::PROTECTED.meta(&shared.cache.read(), name).is_none()
+    }
+}
+
+async fn release<K: ProtectedKind>(
+    pass: &Pass<ProtectionKind<K>>,
+    meta: &Meta,
+) -> Result<Option<Duration>, PassError> {
+    let finalizer = K::PROTECTED.finalizer();
+    let patch = remove_finalizer(&meta.uid, &meta.finalizers, finalizer, Some(&meta.resource_version));
+    let released = match pass.shared.api.patch::<K>(&pass.name, &patch).await {
+        Ok(released) => released,
+        Err(ApiError { problem: Problem::NotFound, .. }) => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    let after = Meta::of(released.meta());
+    let gone = after.terminating && after.finalizers.is_empty();
+    if !gone && is_referred_to(pass, K::PROTECTED).await? {
+        // Somebody came to depend on it in between; a terminating object cannot be held any more.
+        protect::<K>(&pass.shared, &after, finalizer).await?;
+    }
+    Ok(None)
+}
+
+/// Whether any referrer exists, by API reads.
+async fn is_referred_to<K: ProtectedKind>(
+    pass: &Pass<ProtectionKind<K>>,
+    protected: Protected,
+) -> Result<bool, PassError> {
+    for referrer in protected.referrers() {
+        if refers(&pass.shared, &pass.name, *referrer).await? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+async fn refers(shared: &Shared, name: &ObjectName, referrer: Referrer) -> Result<bool, ApiError> {
+    let namespace = (!referrer.cross_namespace).then_some(&*name.namespace);
+    let means = |reference: &api::ObjectReference, own: Option<&String>| {
+        let own = own.map_or("", String::as_str);
+        reference.namespace_or(own) == &*name.namespace
+    };
+    let field = referrer.field;
+    Ok(match referrer.kind {
+        "Target" => shared
+            .api
+            .list_by::<api::Target>(namespace, field, &name.name)
+            .await?
+            .iter()
+            .any(|target| means(&target.spec.render_registry_ref, target.metadata.namespace.as_ref())),
+        "RenderArtifact" => shared
+            .api
+            .list_by::<api::RenderArtifact>(namespace, field, &name.name)
+            .await?
+            .iter()
+            .any(|artifact| {
+                let reference = artifact.spec.registry_ref.as_ref();
+                reference.is_some_and(|reference| means(reference, artifact.metadata.namespace.as_ref()))
+            }),
+        "Release" => shared
+            .api
+            .list_by::<api::Release>(namespace, field, &name.name)
+            .await?
+            .iter()
+            .any(|release| means(&release.spec.component_version_ref, release.metadata.namespace.as_ref())),
+        "RegistryBinding" => any::<api::RegistryBinding>(shared, namespace, field, name).await?,
+        "ReleaseBinding" => any::<api::ReleaseBinding>(shared, namespace, field, name).await?,
+        "Profile" => any::<api::Profile>(shared, namespace, field, name).await?,
+        "ComponentVersion" => any::<api::ComponentVersion>(shared, namespace, field, name).await?,
+        // An unknown referrer is a fault of this program: better to hold than to let go.
+        _ => true,
+    })
+}
+
+async fn any<K: Namespaced>(
+    shared: &Shared,
+    namespace: Option<&str>,
+    field: &str,
+    name: &ObjectName,
+) -> Result<bool, ApiError> {
+    Ok(!shared.api.list_by::<K>(namespace, field, &name.name).await?.is_empty())
+}
+
+/// Puts `finalizer` on the object with this metadata, as a referrer does before it depends on the object.
+pub async fn protect<K: Namespaced>(shared: &Shared, meta: &Meta, finalizer: &str) -> Result<(), PassError> {
+    if meta.terminating || meta.has_finalizer(finalizer) {
+        return Ok(());
+    }
+    let patch = add_finalizer(&meta.uid, &meta.finalizers, finalizer);
+    match shared.api.patch::<K>(&meta.name, &patch).await {
+        Ok(_) => Ok(()),
+        Err(error) if error.problem == Problem::Conflict => {
+            // Perhaps another referrer was faster: what counts is that the finalizer stands.
+            let now = shared.api.get::<K>(&meta.name).await?;
+            let now = now.map(|object| Meta::of(object.meta()));
+            match now {
+                Some(now) if now.uid == meta.uid && now.has_finalizer(finalizer) => Ok(()),
+                _ => Err(error.into()),
+            }
+        }
+        Err(error) => Err(error.into()),
+    }
+}

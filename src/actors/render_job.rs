@@ -1,0 +1,390 @@
+//! A job: one chart from its task's spec to the registry.
+//!
+//! Render, ask the artifact's actor for a ticket, read the task again, look at the tag, push if needed, tell the
+//! artifact's actor. A job holds a render slot and no pass; whatever ends it, its ticket is given back.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use solar_api::names::RENDER_REQUEST_ANNOTATION;
+use solar_api::{RenderTask, RenderTaskType};
+use solar_core::artifact::{Owner, PushRequest};
+use solar_core::object::ObjectName;
+use solar_core::overlay::Moment;
+use solar_core::record::RenderTaskRecord;
+use solar_core::render_task::{Fault, JobOutcome, is_owned_by_target};
+use solar_core::routes::{ActorKey, RENDER_ARTIFACT};
+use solar_core::target::Coordinates;
+use solar_core::{content, layout};
+use solar_render::RenderedChart;
+use tokio::sync::oneshot;
+
+use super::access::{self, AccessError};
+use super::directory::Undelivered;
+use super::render_artifact::RenderArtifactKind;
+use super::system::Shared;
+use crate::adapters::kubernetes::{ApiError, PayloadError, Problem};
+use crate::adapters::oci::{
+    Artifact, CHART_LAYER_MEDIA_TYPE, Digest, Endpoint, OciError, OciErrorKind, Reference, is_marked_manifest,
+};
+use crate::messages::render_artifact::{ArtifactRequest, PushAnswer};
+use crate::messages::render_pool::Submission;
+
+/// How soon a request is handed over again whose receiver had no room.
+const REDELIVERY: Duration = Duration::from_millis(50);
+/// When a task tries again whose artifact another job is pushing.
+const BUSY: Duration = Duration::from_secs(1);
+/// The largest chart that is fetched to compare it, in bytes.
+const COMPARE_LIMIT: usize = 16 * 1024 * 1024;
+
+/// The ticket that a job has open; shared with the pool, which gives it back when the job is ended from outside.
+pub type TicketInUse = Arc<Mutex<Option<OpenTicket>>>;
+
+/// A ticket that has not been given back.
+#[derive(Clone, Debug)]
+pub struct OpenTicket {
+    /// The artifact.
+    pub artifact: ObjectName,
+    /// The ticket's id.
+    pub ticket: u64,
+    /// When a write was sent that has no answer yet.
+    pub unanswered_since: Option<Moment>,
+}
+
+/// A rendered chart, ready to push.
+#[derive(Clone, Debug)]
+pub struct ReadyChart {
+    /// The chart.
+    chart: Arc<RenderedChart>,
+    /// The artifact that it is pushed as.
+    artifact: Arc<Artifact>,
+}
+
+/// Why a job ended without a chart in the registry.
+enum End {
+    Outcome(JobOutcome),
+    Input(String),
+    Surroundings { message: String, retry_after: Option<Duration> },
+}
+
+impl From<End> for JobOutcome {
+    fn from(end: End) -> Self {
+        match end {
+            End::Outcome(outcome) => outcome,
+            End::Input(message) => Self::Failed { fault: Fault::Input, message },
+            End::Surroundings { message, retry_after } => {
+                Self::Failed { fault: Fault::Surroundings { retry_after }, message }
+            }
+        }
+    }
+}
+
+impl From<AccessError> for End {
+    fn from(error: AccessError) -> Self {
+        Self::Surroundings { message: error.to_string(), retry_after: None }
+    }
+}
+
+impl From<ApiError> for End {
+    fn from(error: ApiError) -> Self {
+        let retry_after = match error.problem {
+            Problem::Throttled(after) => after,
+            _ => None,
+        };
+        Self::Surroundings { message: error.to_string(), retry_after }
+    }
+}
+
+impl From<PayloadError> for End {
+    fn from(error: PayloadError) -> Self {
+        match error {
+            PayloadError::Api(error) => error.into(),
+            PayloadError::Gone(_) => Self::Outcome(JobOutcome::Stale),
+        }
+    }
+}
+
+impl From<OciError> for End {
+    fn from(error: OciError) -> Self {
+        let retry_after = error.retry_after();
+        match error.kind {
+            OciErrorKind::TooLarge { .. } => Self::Input(error.to_string()),
+            _ => Self::Surroundings { message: error.to_string(), retry_after },
+        }
+    }
+}
+
+/// Runs the job. `ready` is the chart of an earlier job of equal content. Hands the chart back for later ones.
+pub async fn run(
+    shared: Arc<Shared>,
+    submission: Submission,
+    ready: Option<ReadyChart>,
+    ticket: TicketInUse,
+) -> (JobOutcome, Option<ReadyChart>) {
+    let joined = ready.is_some();
+    let (task, chart) = match prepare(&shared, &submission, ready).await {
+        Ok(prepared) => prepared,
+        Err(end) => return (end.into(), None),
+    };
+    let job = Job { shared, submission, task, chart: chart.clone(), ticket, joined };
+    let outcome = job.push().await.unwrap_or_else(JobOutcome::from);
+    if let Some(open) = job.take_ticket() {
+        job.give_back(open).await;
+    }
+    (outcome, Some(chart))
+}
+
+async fn prepare(
+    shared: &Arc<Shared>,
+    submission: &Submission,
+    ready: Option<ReadyChart>,
+) -> Result<(Arc<RenderTaskRecord>, ReadyChart), End> {
+    let record = shared.cache.read().render_tasks.get(&submission.task).cloned();
+    let record = record.filter(|record| record.meta.uid == submission.uid);
+    if let (Some(record), Some(ready)) = (&record, ready) {
+        return Ok((record.clone(), ready));
+    }
+    let task = shared
+        .payloads
+        .get::<RenderTask>(&shared.api, &submission.task, &submission.resource_version)
+        .await?;
+    if is_stale(&task, submission) {
+        return Err(End::Outcome(JobOutcome::Stale));
+    }
+    let record = Arc::new(RenderTaskRecord::from(task.as_ref()));
+    if is_owned_by_target(&record) && !content::tag_matches_content(&task.spec) {
+        return Err(End::Input(format!(
+            "spec.tag {} does not belong to the content of this task, which was changed after it was made: delete the \
+             task",
+            task.spec.tag
+        )));
+    }
+    let rendered = shared.cpu.run(move || solar_render::render(&task.spec)).await;
+    let chart = match rendered {
+        Ok(Ok(chart)) => chart,
+        Ok(Err(error)) => return Err(End::Input(error.to_string())),
+        Err(error) => return Err(End::Input(format!("rendering failed: {error}"))),
+    };
+    let artifact = Artifact::chart(chart.config.clone(), chart.tgz.clone(), &chart.annotations);
+    Ok((record, ReadyChart { chart: Arc::new(chart), artifact: Arc::new(artifact) }))
+}
+
+/// Whether `task` is not what the submission stood for any more.
+fn is_stale(task: &RenderTask, submission: &Submission) -> bool {
+    let annotations = task.metadata.annotations.as_ref();
+    let request = annotations.and_then(|annotations| annotations.get(RENDER_REQUEST_ANNOTATION));
+    task.metadata.uid.as_deref() != Some(&submission.uid)
+        || task.metadata.deletion_timestamp.is_some()
+        || request.map(String::as_str) != submission.render_request.as_deref()
+}
+
+struct Job {
+    shared: Arc<Shared>,
+    submission: Submission,
+    task: Arc<RenderTaskRecord>,
+    chart: ReadyChart,
+    ticket: TicketInUse,
+    joined: bool,
+}
+
+impl Job {
+    async fn push(&self) -> Result<JobOutcome, End> {
+        let known = self.open().await?;
+        let digest = self.chart.artifact.digest().as_str();
+        if known.as_deref() == Some(digest) && self.joined {
+            // The status write carries the task's version, which is enough where nothing is pushed.
+            return self.done(digest).await;
+        }
+        self.read_again().await?;
+        if known.as_deref() == Some(digest) {
+            return self.done(digest).await;
+        }
+        let endpoint = self.endpoint().await?;
+        let digest = match self.look(&endpoint).await? {
+            Some(digest) => digest,
+            None => self.upload(&endpoint).await?,
+        };
+        self.done(digest.as_str()).await
+    }
+
+    /// Opens a ticket; answers the digest that the tag is known to hold.
+    async fn open(&self) -> Result<Option<String>, End> {
+        let owner = self.task.controller.as_ref().filter(|_| is_owned_by_target(&self.task));
+        let request = PushRequest {
+            coordinates: Coordinates {
+                base_url: self.task.base_url.clone(),
+                repository: self.task.repository.clone(),
+                tag: self.task.tag.clone(),
+            },
+            owner: owner.map(|owner| Owner {
+                target: self.task.meta.name.sibling(&*owner.name),
+                uid: owner.uid.clone(),
+            }),
+        };
+        let (reply, answer) = oneshot::channel();
+        self.ask(ArtifactRequest::OpenPush { request, reply }).await?;
+        let held = |retry_after| Err(End::Outcome(JobOutcome::Held { retry_after }));
+        match answer.await {
+            Ok(PushAnswer::Granted { ticket, known_digest }) => {
+                let open = OpenTicket { artifact: self.task.artifact(), ticket: ticket.id, unanswered_since: None };
+                *self.slot() = Some(open);
+                Ok(known_digest)
+            }
+            Ok(PushAnswer::NotBound) => held(None),
+            Ok(PushAnswer::Terminating { retry_after }) => held(Some(retry_after)),
+            // Without an answer the artifact's actor was restarted: ask again a little later.
+            Ok(PushAnswer::Busy) | Err(_) => held(Some(BUSY)),
+        }
+    }
+
+    /// Reads the task from the API, not the cache: only a task that still asks for this chart gets it pushed.
+    async fn read_again(&self) -> Result<(), End> {
+        let task = self.shared.api.get::<RenderTask>(&self.submission.task).await?;
+        match task {
+            Some(task) if !is_stale(&task, &self.submission) => Ok(()),
+            _ => Err(End::Outcome(JobOutcome::Stale)),
+        }
+    }
+
+    async fn endpoint(&self) -> Result<Endpoint, End> {
+        let task = &self.task;
+        let namespace = &task.meta.name.namespace;
+        match (&task.registry, &task.push_secret) {
+            (Some(registry), _) => {
+                let kind = if self.target_names(registry) { "Target" } else { "RenderTask" };
+                let found =
+                    access::endpoint(&self.shared, kind, namespace, Some(registry), &task.base_url, &task.repository);
+                Ok(found.await?)
+            }
+            (None, Some(secret)) => {
+                let credentials =
+                    access::secret_credentials(&self.shared, secret, &task.base_url, &task.repository).await?;
+                Ok(Endpoint::anonymous(&*task.base_url, task.plain_http).with_credentials(credentials))
+            }
+            (None, None) => Ok(Endpoint::anonymous(&*task.base_url, task.plain_http)),
+        }
+    }
+
+    /// Whether a Target owns this task and still names `registry`: then its grant counts for the task.
+    fn target_names(&self, registry: &ObjectName) -> bool {
+        let Some(owner) = self.task.controller.as_ref().filter(|_| is_owned_by_target(&self.task)) else {
+            return false;
+        };
+        let world = self.shared.cache.read();
+        let target = world.targets.get(&self.task.meta.name.sibling(&*owner.name));
+        target.is_some_and(|target| target.meta.uid == owner.uid && target.registry == *registry)
+    }
+
+    /// What the tag holds, if it is this chart. Absent, or a throw-away manifest that an interrupted clean-up left:
+    /// `None`. Another chart is a stranger's.
+    async fn look(&self, endpoint: &Endpoint) -> Result<Option<Digest>, End> {
+        let tag = Reference::tag(self.task.tag.to_string());
+        let registry = &self.shared.registry;
+        let Some(found) = registry.head(endpoint, &self.task.repository, &tag).await? else { return Ok(None) };
+        if found == *self.chart.artifact.digest() {
+            return Ok(Some(found));
+        }
+        let Some(manifest) = registry.manifest(endpoint, &self.task.repository, &tag).await? else { return Ok(None) };
+        if is_marked_manifest(&manifest.bytes) {
+            return Ok(None);
+        }
+        if let Some(layer) = chart_layer(&manifest.bytes) {
+            let blob = registry.blob(endpoint, &self.task.repository, &layer, COMPARE_LIMIT).await?;
+            if blob.is_some_and(|tgz| self.chart.chart.has_content_of(&tgz)) {
+                return Ok(Some(manifest.digest));
+            }
+        }
+        Err(End::Input(format!(
+            "{} holds {}, which somebody else pushed; this chart would be {}: delete that tag, or change the {}",
+            self.chart_url(),
+            manifest.digest,
+            self.chart.artifact.digest(),
+            match self.task.type_ {
+                RenderTaskType::Release => "Release",
+                RenderTaskType::Bootstrap => "Target's releases",
+            }
+        )))
+    }
+
+    async fn upload(&self, endpoint: &Endpoint) -> Result<Digest, End> {
+        self.mark_unanswered(true);
+        let pushed = self
+            .shared
+            .registry
+            .push(endpoint, &self.task.repository, &self.task.tag, &self.chart.artifact)
+            .await;
+        match pushed {
+            Ok(digest) => {
+                self.mark_unanswered(false);
+                Ok(digest)
+            }
+            Err(error) => {
+                self.mark_unanswered(error.may_still_land());
+                Err(error.into())
+            }
+        }
+    }
+
+    /// Tells the artifact's actor what the tag holds, and waits until that is in the artifact's status.
+    async fn done(&self, digest: &str) -> Result<JobOutcome, End> {
+        let Some(open) = self.slot().clone() else { return Ok(JobOutcome::Stale) };
+        let (done, written) = oneshot::channel();
+        self.ask(ArtifactRequest::Pushed { ticket: open.ticket, digest: digest.to_owned(), done }).await?;
+        if written.await.is_err() {
+            // The artifact's actor was restarted and forgot the ticket: look at the tag once more.
+            return Err(End::Outcome(JobOutcome::Held { retry_after: Some(BUSY) }));
+        }
+        self.take_ticket();
+        Ok(JobOutcome::Succeeded { digest: digest.to_owned(), chart_url: self.chart_url() })
+    }
+
+    fn chart_url(&self) -> String {
+        layout::chart_url(&self.task.base_url, &self.task.repository, &self.task.tag)
+    }
+
+    async fn give_back(&self, open: OpenTicket) {
+        let request =
+            ArtifactRequest::PushFailed { ticket: open.ticket, unanswered_since: open.unanswered_since };
+        // Without an actor there is no ticket to give back.
+        let _ = self.ask(request).await;
+    }
+
+    /// Hands a request to the artifact's actor, as often as it takes; the job's time limit bounds it.
+    async fn ask(&self, request: ArtifactRequest) -> Result<(), End> {
+        let key = ActorKey::new(RENDER_ARTIFACT, self.task.artifact());
+        let mut request = request;
+        loop {
+            match self.shared.request::<RenderArtifactKind>(&key, request) {
+                Ok(()) => return Ok(()),
+                Err((Undelivered::Full | Undelivered::Ending, Some(back))) => request = back,
+                Err((undelivered, _)) => {
+                    return Err(End::Surroundings { message: format!("{key}: {undelivered}"), retry_after: None });
+                }
+            }
+            tokio::time::sleep(REDELIVERY).await;
+        }
+    }
+
+    fn slot(&self) -> std::sync::MutexGuard<'_, Option<OpenTicket>> {
+        self.ticket.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn take_ticket(&self) -> Option<OpenTicket> {
+        self.slot().take()
+    }
+
+    fn mark_unanswered(&self, unanswered: bool) {
+        let now = self.shared.clock.elapsed();
+        if let Some(open) = self.slot().as_mut() {
+            open.unanswered_since = unanswered.then_some(now);
+        }
+    }
+}
+
+/// Digest of the chart layer in a manifest.
+fn chart_layer(manifest: &[u8]) -> Option<Digest> {
+    let manifest: serde_json::Value = serde_json::from_slice(manifest).ok()?;
+    let layers = manifest.get("layers")?.as_array()?;
+    let layer = layers.iter().find(|layer| layer["mediaType"] == CHART_LAYER_MEDIA_TYPE)?;
+    layer.get("digest")?.as_str()?.parse().ok()
+}

@@ -1,0 +1,284 @@
+//! The render pool: how many charts are rendered and pushed at once.
+//!
+//! A full pool never blocks. Submissions of equal content for equal coordinates wait, without a slot, for the first of
+//! them, and then find its chart ready and, mostly, its digest known. A freed slot wakes whoever was refused first, and
+//! is kept for it for a second; namespaces take turns.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::fut::ActorFutureExt;
+use actix::{Actor, AsyncContext, Context, Handler, SpawnHandle, WrapFuture};
+use solar_core::admission::Admissions;
+use solar_core::object::ObjectName;
+use solar_core::render_task::{Fault, JobOutcome};
+use solar_core::routes::{ActorKey, ActorKind, RENDER_ARTIFACT, RENDER_TASK};
+
+use super::directory::Undelivered;
+use super::pass::Died;
+use super::render_artifact::RenderArtifactKind;
+use super::render_job::{self, ReadyChart, TicketInUse};
+use super::system::Shared;
+use crate::messages::object::{Answer, Cause};
+use crate::messages::render_artifact::ArtifactRequest;
+use crate::messages::render_pool::{
+    Admission, GetPoolSnapshot, PoolSnapshot, StopRendering, Submission, Submit, Withdraw,
+};
+
+/// One Submit and one Withdraw at most from each RenderTask's actor; a full box is tried again by the task.
+const MAILBOX: usize = 1 << 17;
+/// How soon something is handed over again whose receiver had no room.
+const REDELIVERY: Duration = Duration::from_millis(100);
+
+/// By this key the pool answers.
+pub fn key() -> ActorKey {
+    ActorKey::new(ActorKind("RenderPool"), ObjectName::new("-", "-"))
+}
+
+struct Job {
+    submission: Submission,
+    handle: SpawnHandle,
+    ticket: TicketInUse,
+}
+
+/// The pool.
+pub struct RenderPool {
+    shared: Arc<Shared>,
+    admissions: Admissions,
+    jobs: BTreeMap<ObjectName, Job>,
+    /// Submissions that wait for the job of equal content, by content key.
+    joined: BTreeMap<String, Vec<Submission>>,
+    /// Content key of each running job.
+    leaders: BTreeMap<String, ObjectName>,
+    rng: fastrand::Rng,
+    stopped: bool,
+}
+
+impl RenderPool {
+    /// An empty pool.
+    pub fn new(shared: Arc<Shared>) -> Self {
+        Self {
+            admissions: Admissions::new(shared.options.max_concurrent_renders),
+            rng: shared.rng("render pool"),
+            shared,
+            jobs: BTreeMap::new(),
+            joined: BTreeMap::new(),
+            leaders: BTreeMap::new(),
+            stopped: false,
+        }
+    }
+
+    /// How much mail the pool holds.
+    pub const fn mailbox() -> usize {
+        MAILBOX
+    }
+
+    fn submit(&mut self, ctx: &mut Context<Self>, submission: Submission) {
+        let task = submission.task.clone();
+        if self.stopped {
+            return;
+        }
+        if self.jobs.contains_key(&task) || self.is_joined(&task) {
+            return self.admitted(&task);
+        }
+        if self.leaders.contains_key(&submission.content_key) {
+            self.joined.entry(submission.content_key.clone()).or_default().push(submission);
+            metrics::counter!("solar_render_joins_total").increment(1);
+            return self.admitted(&task);
+        }
+        if self.admissions.take(&task, self.shared.clock.elapsed()) {
+            self.admitted(&task);
+            self.start(ctx, submission, None);
+        } else {
+            metrics::counter!("solar_render_refusals_total").increment(1);
+            let jitter = 1.0 + self.rng.f64() / 2.0;
+            let retry_after = self.shared.options.render_requeue_delay.mul_f64(jitter);
+            self.tell(ctx, &task, Answer::Admission(Admission::Full { retry_after }));
+        }
+    }
+
+    fn admitted(&self, task: &ObjectName) {
+        // Whoever misses this hears of the job's end.
+        let to = ActorKey::new(RENDER_TASK, task.clone());
+        let _ = self.shared.answer(&to, key(), Answer::Admission(Admission::Admitted));
+    }
+
+    fn is_joined(&self, task: &ObjectName) -> bool {
+        self.joined.values().flatten().any(|submission| submission.task == *task)
+    }
+
+    fn start(&mut self, ctx: &mut Context<Self>, submission: Submission, ready: Option<ReadyChart>) {
+        let task = submission.task.clone();
+        let ticket: TicketInUse = Arc::default();
+        let job = render_job::run(self.shared.clone(), submission.clone(), ready, ticket.clone());
+        let timeout = self.shared.options.render_timeout;
+        let handle = self.shared.spawner.spawn_pass(format!("job of {task}"), tokio::time::timeout(timeout, job));
+        self.leaders.entry(submission.content_key.clone()).or_insert_with(|| task.clone());
+        metrics::gauge!("solar_render_slots_in_use").increment(1.0);
+        let ended_task = task.clone();
+        let handle = ctx.spawn(handle.into_actor(self).map(move |ended, pool, ctx| {
+            let (outcome, ready) = outcome_of(ended, timeout);
+            pool.ended(ctx, &ended_task, outcome, ready);
+        }));
+        self.jobs.insert(task, Job { submission, handle, ticket });
+    }
+
+    fn ended(
+        &mut self,
+        ctx: &mut Context<Self>,
+        task: &ObjectName,
+        outcome: JobOutcome,
+        ready: Option<ReadyChart>,
+    ) {
+        let Some(job) = self.jobs.remove(task) else { return };
+        metrics::gauge!("solar_render_slots_in_use").decrement(1.0);
+        self.give_back(ctx, &job);
+        count(&outcome);
+        self.tell(ctx, task, Answer::Job(outcome));
+        self.freed();
+        self.lead_on(ctx, &job.submission.content_key, task, ready);
+    }
+
+    /// A slot is free: whoever waits longest is woken.
+    fn freed(&mut self) {
+        if let Some(waiting) = self.admissions.give_back(self.shared.clock.elapsed()) {
+            self.shared.wake(&ActorKey::new(RENDER_TASK, waiting), Cause::Answer);
+        }
+    }
+
+    /// The submissions that waited for this job go on with its chart: as many at once as there are slots, the rest
+    /// behind the first of them.
+    fn lead_on(&mut self, ctx: &mut Context<Self>, content: &str, task: &ObjectName, ready: Option<ReadyChart>) {
+        if self.leaders.get(content) == Some(task) {
+            self.leaders.remove(content);
+        }
+        let Some(mut waiting) = self.joined.remove(content) else { return };
+        let now = self.shared.clock.elapsed();
+        while !waiting.is_empty() && self.admissions.take(&waiting[0].task, now) {
+            let next = waiting.remove(0);
+            self.start(ctx, next, ready.clone());
+        }
+        if waiting.is_empty() {
+            return;
+        }
+        if self.leaders.contains_key(content) {
+            self.joined.insert(content.to_owned(), waiting);
+        } else {
+            // No slot and nobody to follow: each submits again when it is woken.
+            for submission in waiting {
+                self.tell(ctx, &submission.task, Answer::Job(JobOutcome::Stale));
+            }
+        }
+    }
+
+    /// Ends a ticket that its job left open.
+    fn give_back(&self, ctx: &mut Context<Self>, job: &Job) {
+        let open = job.ticket.lock().ok().and_then(|mut open| open.take());
+        if let Some(open) = open {
+            self.hand_back(ctx, open);
+        }
+    }
+
+    fn hand_back(&self, ctx: &mut Context<Self>, open: render_job::OpenTicket) {
+        let request = ArtifactRequest::PushFailed { ticket: open.ticket, unanswered_since: open.unanswered_since };
+        let to = ActorKey::new(RENDER_ARTIFACT, open.artifact.clone());
+        if let Err((Undelivered::Full | Undelivered::Ending, _)) =
+            self.shared.request::<RenderArtifactKind>(&to, request)
+        {
+            ctx.run_later(REDELIVERY, move |pool, ctx| pool.hand_back(ctx, open));
+        }
+    }
+
+    /// Tells a task, as often as it takes.
+    fn tell(&self, ctx: &mut Context<Self>, task: &ObjectName, answer: Answer) {
+        let to = ActorKey::new(RENDER_TASK, task.clone());
+        if let Err(Undelivered::Full | Undelivered::Ending) = self.shared.answer(&to, key(), answer.clone()) {
+            let task = task.clone();
+            ctx.run_later(REDELIVERY, move |pool, ctx| pool.tell(ctx, &task, answer));
+        }
+    }
+}
+
+fn outcome_of(
+    ended: Result<Result<(JobOutcome, Option<ReadyChart>), tokio::time::error::Elapsed>, Died>,
+    timeout: Duration,
+) -> (JobOutcome, Option<ReadyChart>) {
+    let message = match ended {
+        Ok(Ok(ended)) => return ended,
+        Ok(Err(_)) => format!("the job did not end within {} s", timeout.as_secs()),
+        Err(died) => format!("the job {died}"),
+    };
+    (JobOutcome::Failed { fault: Fault::Surroundings { retry_after: None }, message }, None)
+}
+
+fn count(outcome: &JobOutcome) {
+    let result = match outcome {
+        JobOutcome::Succeeded { .. } => "success",
+        JobOutcome::Failed { fault: Fault::Input, .. } => "input",
+        JobOutcome::Failed { fault: Fault::Surroundings { .. }, .. } => "surroundings",
+        JobOutcome::Stale => "stale",
+        JobOutcome::Held { .. } => "held",
+    };
+    metrics::counter!("solar_renders_total", "kind" => "RenderTask", "result" => result).increment(1);
+}
+
+impl Actor for RenderPool {
+    type Context = Context<Self>;
+}
+
+impl Handler<Submit> for RenderPool {
+    type Result = ();
+
+    fn handle(&mut self, submit: Submit, ctx: &mut Context<Self>) {
+        self.submit(ctx, submit.submission);
+    }
+}
+
+impl Handler<Withdraw> for RenderPool {
+    type Result = ();
+
+    fn handle(&mut self, withdraw: Withdraw, ctx: &mut Context<Self>) {
+        self.admissions.forget(&withdraw.task);
+        for waiting in self.joined.values_mut() {
+            waiting.retain(|submission| submission.task != withdraw.task);
+        }
+        self.joined.retain(|_, waiting| !waiting.is_empty());
+        let shared = self.jobs.get(&withdraw.task).is_some_and(|job| {
+            self.joined.contains_key(&job.submission.content_key)
+        });
+        if shared {
+            // Others wait for this chart: the job goes on, and finds out by itself that its task is gone.
+            return;
+        }
+        if let Some(job) = self.jobs.remove(&withdraw.task) {
+            ctx.cancel_future(job.handle);
+            metrics::gauge!("solar_render_slots_in_use").decrement(1.0);
+            self.leaders.remove(&job.submission.content_key);
+            self.give_back(ctx, &job);
+            self.freed();
+        }
+    }
+}
+
+impl Handler<StopRendering> for RenderPool {
+    type Result = ();
+
+    fn handle(&mut self, _: StopRendering, _: &mut Context<Self>) {
+        self.stopped = true;
+    }
+}
+
+impl Handler<GetPoolSnapshot> for RenderPool {
+    type Result = PoolSnapshot;
+
+    fn handle(&mut self, _: GetPoolSnapshot, _: &mut Context<Self>) -> PoolSnapshot {
+        PoolSnapshot {
+            slots: self.shared.options.max_concurrent_renders,
+            running: self.jobs.keys().map(ToString::to_string).collect(),
+            joined: self.joined.values().map(Vec::len).sum(),
+            queued: self.admissions.waiting(),
+        }
+    }
+}
+

@@ -1,0 +1,193 @@
+//! The actor of a RenderTask: submits its chart to the render pool, and writes what became of it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use solar_api::RenderTask;
+use solar_core::artifact::binding_name;
+use solar_core::object::ObjectName;
+use solar_core::overlay::{Own, settle};
+use solar_core::record::RenderTaskRecord;
+use solar_core::render_task::{self, TaskMemory, TaskStep, TaskView, is_owned_by_target};
+use solar_core::routes::{ActorKind, RENDER_TASK};
+use solar_core::target::EventOrder;
+use solar_core::world::World;
+
+use super::access;
+use super::object::{NoRequest, Pass, PassError, Reconcile};
+use super::render_pool;
+use super::system::Shared;
+use crate::adapters::kubernetes::{Expect, Regarding};
+use crate::messages::object::Answer;
+use crate::messages::render_pool::{Admission, Submission, Submit, Withdraw};
+
+/// Steps of one pass: at most a result, a count and a submission.
+const MOST_STEPS: usize = 8;
+/// How soon a submission is tried again that the pool had no room for.
+const RESUBMIT: Duration = Duration::from_millis(500);
+
+/// RenderTasks.
+pub struct RenderTaskKind;
+
+/// Kept between passes.
+#[derive(Debug, Default)]
+pub struct Memory {
+    core: TaskMemory,
+    own: Option<Own<RenderTaskRecord>>,
+    uid: Box<str>,
+}
+
+impl Reconcile for RenderTaskKind {
+    const KIND: ActorKind = RENDER_TASK;
+    type Request = NoRequest;
+    type Memory = Memory;
+    type Finding = ();
+
+    fn memory(_: &Shared, _: bool) -> Memory {
+        Memory::default()
+    }
+
+    async fn reconcile(pass: &mut Pass<Self>) -> Result<Option<Duration>, PassError> {
+        take_in_answers(pass);
+        for _ in 0..MOST_STEPS {
+            let now = pass.now();
+            let wall = pass.shared.clock.wall();
+            let jitter = pass.rng.f64();
+            let Some(task) = current(pass) else {
+                withdraw(pass);
+                return Ok(None);
+            };
+            if task.meta.terminating {
+                withdraw(pass);
+            }
+            let step = {
+                let around = surroundings(&pass.shared, &task);
+                let world = pass.shared.cache.read();
+                let artifact = world.render_artifacts.get(&task.artifact()).cloned();
+                let view = TaskView {
+                    artifact: artifact.as_deref(),
+                    bound: is_bound(&world, &task),
+                    seen_created: task.seen_created,
+                    surroundings: &around,
+                };
+                render_task::next(&task, &view, &mut pass.memory().core, now, wall, jitter)
+            };
+            match step {
+                TaskStep::Wait(until) => return Ok(until.map(|until| until.saturating_sub(now))),
+                TaskStep::WriteStatus(status, event) => write_status(pass, &task, &status, event).await?,
+                TaskStep::Submit => submit(pass, &task),
+            }
+        }
+        Err(PassError::Other(format!("more than {MOST_STEPS} steps without an end")))
+    }
+
+    fn is_done(shared: &Shared, name: &ObjectName, memory: &Memory) -> bool {
+        shared.cache.read().render_tasks.get(name).is_none() && !memory.core.submitted
+    }
+}
+
+/// The task as it is now; another of the same name starts with an empty memory.
+fn current(pass: &Pass<RenderTaskKind>) -> Option<Arc<RenderTaskRecord>> {
+    let world = pass.shared.cache.read();
+    let watched = world.render_tasks.get(&pass.name);
+    let mut memory = pass.memory();
+    let task = settle(watched, &mut memory.own)?;
+    // A task that the watch knows no more is gone: only its own answers keep it a moment longer.
+    watched?;
+    if memory.uid != task.meta.uid {
+        let own = memory.own.take();
+        *memory = Memory { core: TaskMemory::default(), own, uid: task.meta.uid.clone() };
+    }
+    Some(task)
+}
+
+/// Whether the task may push: its Target holds the artifact, or no Target owns it.
+fn is_bound(world: &World, task: &RenderTaskRecord) -> bool {
+    let Some(owner) = task.controller.as_ref().filter(|_| is_owned_by_target(task)) else { return true };
+    let target = task.meta.name.sibling(&*owner.name);
+    let binding = task.meta.name.sibling(binding_name(&task.artifact().name, &target));
+    world
+        .render_bindings
+        .get(&binding)
+        .is_some_and(|binding| binding.controller.as_ref().is_some_and(|holder| holder.uid == owner.uid))
+}
+
+fn surroundings(shared: &Shared, task: &RenderTaskRecord) -> String {
+    access::surroundings(shared, "RenderTask", &task.meta.name.namespace, task.registry.as_ref())
+}
+
+fn take_in_answers(pass: &mut Pass<RenderTaskKind>) {
+    let Some((answer, _)) = pass.answers.remove(&render_pool::key()) else { return };
+    let now = pass.now();
+    let mut memory = pass.memory();
+    match answer {
+        Answer::Job(outcome) => {
+            memory.core.submitted = false;
+            memory.core.outcome = Some(outcome);
+        }
+        Answer::Admission(Admission::Full { retry_after }) => {
+            memory.core.submitted = false;
+            memory.core.refused_until = Some(now + retry_after);
+        }
+        Answer::Admission(Admission::Admitted) => memory.core.refused_until = None,
+        Answer::Bind(_) | Answer::Unbound => {}
+    }
+}
+
+fn submit(pass: &Pass<RenderTaskKind>, task: &RenderTaskRecord) {
+    let submission = Submission {
+        task: pass.name.clone(),
+        uid: task.meta.uid.clone(),
+        resource_version: task.meta.resource_version.clone(),
+        render_request: task.render_request.clone(),
+        content_key: format!("{} {}", task.artifact(), task.content.to_hex()),
+    };
+    let now = pass.now();
+    let sent = pass.shared.pool.get().is_some_and(|pool| pool.try_send(Submit { submission }).is_ok());
+    let mut memory = pass.memory();
+    if sent {
+        memory.core.submitted = true;
+    } else {
+        memory.core.refused_until = Some(now + RESUBMIT);
+    }
+}
+
+fn withdraw(pass: &Pass<RenderTaskKind>) {
+    let mut memory = pass.memory();
+    if !memory.core.submitted {
+        return;
+    }
+    let withdrawn = pass
+        .shared
+        .pool
+        .get()
+        .is_none_or(|pool| pool.try_send(Withdraw { task: pass.name.clone() }).is_ok());
+    if withdrawn {
+        memory.core.submitted = false;
+    }
+}
+
+async fn write_status(
+    pass: &Pass<RenderTaskKind>,
+    task: &RenderTaskRecord,
+    status: &solar_api::RenderTaskStatus,
+    event: Option<EventOrder>,
+) -> Result<(), PassError> {
+    let expect = Expect { uid: &task.meta.uid, resource_version: Some(&task.meta.resource_version) };
+    let written = pass
+        .shared
+        .api
+        .write_status::<RenderTask, _>(&pass.name, expect, &task.status, status)
+        .await?;
+    if let Some(written) = written {
+        let mut record = RenderTaskRecord::from(&written);
+        record.seen_created = task.seen_created;
+        pass.shared.payloads.keep(written);
+        let since = pass.now();
+        pass.memory().own = Some(Own::Present { record: Arc::new(record), since });
+        if let Some(event) = event {
+            pass.shared.events.emit(Regarding::new("RenderTask", &task.meta), event);
+        }
+    }
+    Ok(())
+}

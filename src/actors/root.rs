@@ -1,0 +1,308 @@
+//! The root: starts everything in order, gives up addresses nobody needs, and ends everything in order.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use std::collections::BTreeSet;
+
+use actix::fut::ActorFutureExt;
+use actix::{
+    Actor, Addr, AsyncContext, Context, Handler, Recipient, ResponseActFuture, Supervisor, System, WrapFuture,
+};
+use actix_rt::ArbiterHandle;
+use solar_api as api;
+use solar_core::record::{
+    ComponentRecord, ComponentVersionRecord, GrantRecord, RegistryBindingRecord, RegistryRecord, ReleaseBindingRecord,
+    ReleaseRecord, RenderArtifactRecord, RenderBindingRecord, RenderTaskRecord, TargetRecord,
+};
+use solar_core::routes::{ActorKind, Routed};
+use tokio::sync::watch;
+
+use super::directory::{Directory, Factory};
+use super::gate::Gate;
+use super::object::{self, Reconcile};
+use super::pass::PassHandle;
+use super::protection::ProtectionKind;
+use super::release::ReleaseKind;
+use super::release_binding::ReleaseBindingKind;
+use super::render_artifact::RenderArtifactKind;
+use super::render_pool::RenderPool;
+use super::render_task::RenderTaskKind;
+use super::system::{Options, Ports, Shared};
+use super::target::TargetKind;
+use super::timers;
+use super::watch::Watch;
+use crate::adapters::kubernetes::{EventSink, Namespaced, deliver};
+use crate::messages::gate::{Close, GetGateSnapshot, Open};
+use crate::messages::object::Cause;
+use crate::messages::render_pool::{GetPoolSnapshot, StopRendering};
+use crate::messages::root::{Begin, CriticalPartDied, KindSynced, Retire, ShutDown};
+use crate::messages::watch::{StartWatching, StopWatching};
+
+/// One message from each watch and each retiring actor at most; a retirement that finds the box full is told later.
+const MAILBOX: usize = 1 << 14;
+/// How long running passes and jobs may take to end before they are cut off.
+const SHUTDOWN_DEADLINE: Duration = Duration::from_secs(20);
+/// How often running passes are looked at while they end.
+const SHUTDOWN_LOOK: Duration = Duration::from_millis(20);
+
+/// The kinds of object actors: one line each.
+fn factories() -> Vec<(ActorKind, Factory)> {
+    fn of<R: Reconcile>() -> (ActorKind, Factory) {
+        (R::KIND, object::start::<R>)
+    }
+    vec![
+        of::<TargetKind>(),
+        of::<RenderTaskKind>(),
+        of::<RenderArtifactKind>(),
+        of::<ReleaseKind>(),
+        of::<ReleaseBindingKind>(),
+        of::<ProtectionKind<api::Registry>>(),
+        of::<ProtectionKind<api::Release>>(),
+        of::<ProtectionKind<api::ComponentVersion>>(),
+        of::<ProtectionKind<api::Component>>(),
+    ]
+}
+
+/// How far the start or the end is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum State {
+    /// These kinds are not listed yet.
+    Syncing(BTreeSet<&'static str>),
+    /// Passes run.
+    Running,
+    /// Everything has ended.
+    Stopped,
+    /// A critical part died: the process should end.
+    Failed(String),
+}
+
+/// The root.
+pub struct Root {
+    shared: Arc<Shared>,
+    watches: Vec<WatchAddr>,
+    unsynced: BTreeSet<&'static str>,
+    gate: Addr<Gate>,
+    pool: Addr<RenderPool>,
+    state: watch::Sender<State>,
+    // Ends the timers and the events with the root.
+    loops: Vec<PassHandle<()>>,
+}
+
+struct WatchAddr {
+    start: Recipient<StartWatching>,
+    stop: Recipient<StopWatching>,
+}
+
+/// A running controller: how to reach it from outside.
+#[derive(Clone)]
+pub struct Running {
+    /// What all actors share.
+    pub shared: Arc<Shared>,
+    /// How far it is.
+    pub state: watch::Receiver<State>,
+    root: Addr<Root>,
+}
+
+impl Running {
+    /// Ends everything in order; the state tells when that is done.
+    pub async fn shut_down(&self) {
+        if self.root.send(ShutDown).await.is_err() {
+            tracing::debug!("the root has already ended");
+        }
+    }
+}
+
+/// Starts a controller on the current actix system.
+///
+/// Everything is made inside the runtime that runs the passes, so that nothing outlives this incarnation.
+pub fn start(options: Options, ports: Ports, arbiters: Vec<ArbiterHandle>, instance: &str) -> Running {
+    let (events, queue) = EventSink::new();
+    let arbiters = if arbiters.is_empty() { vec![System::current().arbiter().clone()] } else { arbiters };
+    let home = arbiters[0].clone();
+    let spawner = ports.spawner.clone();
+    let shared = Arc::new(Shared::new(options, ports, events, Directory::new(factories()), arbiters));
+
+    let gate = Gate::new(shared.clone());
+    let gate = Supervisor::start_in_arbiter(&home, move |ctx| {
+        ctx.set_mailbox_capacity(Gate::mailbox());
+        gate
+    });
+    let pool = RenderPool::new(shared.clone());
+    let pool = RenderPool::start_in_arbiter(&home, move |ctx| {
+        ctx.set_mailbox_capacity(RenderPool::mailbox());
+        pool
+    });
+    let loops = vec![
+        spawner.spawn_pass("timers", timers::run(shared.clone())),
+        spawner.spawn_pass("events", deliver(queue, shared.api.clone(), shared.clock, Arc::from(instance))),
+    ];
+    let (sender, state) = watch::channel(State::Syncing(BTreeSet::new()));
+    let root = Root {
+        shared: shared.clone(),
+        watches: Vec::new(),
+        unsynced: BTreeSet::new(),
+        gate: gate.clone(),
+        pool: pool.clone(),
+        state: sender,
+        loops,
+    };
+    let root = Root::start_in_arbiter(&home, move |ctx| {
+        ctx.set_mailbox_capacity(MAILBOX);
+        root
+    });
+    // Each is set once, here.
+    let _ = shared.gate.set(gate);
+    let _ = shared.pool.set(pool);
+    let _ = shared.retire.set(root.clone().recipient());
+    if root.try_send(Begin).is_err() {
+        tracing::error!("the root did not start");
+    }
+    Running { shared, state, root }
+}
+
+impl Root {
+    fn watch<K, R>(&mut self, ctx: &mut Context<Self>)
+    where
+        K: Namespaced,
+        R: Routed + for<'a> From<&'a K>,
+    {
+        let root = ctx.address();
+        let watch = Watch::<K, R>::new(self.shared.clone(), root.clone().recipient(), root.recipient());
+        let addr = Watch::start_in_arbiter(&self.shared.arbiters[0], |_| watch);
+        if let std::borrow::Cow::Borrowed(kind) = K::kind(&()) {
+            self.unsynced.insert(kind);
+        }
+        self.watches.push(WatchAddr { start: addr.clone().recipient(), stop: addr.recipient() });
+    }
+
+    fn tell(&self, state: State) {
+        self.state.send_replace(state);
+    }
+}
+
+impl Actor for Root {
+    type Context = Context<Self>;
+}
+
+impl Handler<Begin> for Root {
+    type Result = ();
+
+    fn handle(&mut self, _: Begin, ctx: &mut Context<Self>) {
+        self.watch::<api::ReferenceGrant, GrantRecord>(ctx);
+        self.watch::<api::Registry, RegistryRecord>(ctx);
+        self.watch::<api::RegistryBinding, RegistryBindingRecord>(ctx);
+        self.watch::<api::Component, ComponentRecord>(ctx);
+        self.watch::<api::ComponentVersion, ComponentVersionRecord>(ctx);
+        self.watch::<api::Release, ReleaseRecord>(ctx);
+        self.watch::<api::ReleaseBinding, ReleaseBindingRecord>(ctx);
+        self.watch::<api::RenderArtifact, RenderArtifactRecord>(ctx);
+        self.watch::<api::RenderBinding, RenderBindingRecord>(ctx);
+        self.watch::<api::RenderTask, RenderTaskRecord>(ctx);
+        self.watch::<api::Target, TargetRecord>(ctx);
+        self.tell(State::Syncing(self.unsynced.clone()));
+        for watch in &self.watches {
+            if watch.start.try_send(StartWatching).is_err() {
+                self.tell(State::Failed("a watch did not start".to_owned()));
+            }
+        }
+        self.guard_loops(ctx);
+    }
+}
+
+impl Root {
+    /// A timer queue or an event task that ends takes the process along: without timers nothing is retried.
+    fn guard_loops(&mut self, ctx: &mut Context<Self>) {
+        for task in std::mem::take(&mut self.loops) {
+            ctx.spawn(task.into_actor(self).map(|ended, root, _| {
+                let reason = ended.err().map_or_else(|| "ended".to_owned(), |died| died.to_string());
+                root.tell(State::Failed(format!("the timers or the events: {reason}")));
+            }));
+        }
+    }
+}
+
+impl Handler<KindSynced> for Root {
+    type Result = ();
+
+    fn handle(&mut self, synced: KindSynced, _: &mut Context<Self>) {
+        if !self.unsynced.remove(synced.kind) {
+            return;
+        }
+        if self.unsynced.is_empty() {
+            self.tell(State::Running);
+            if self.gate.try_send(Open).is_err() {
+                self.tell(State::Failed("the gate has ended".to_owned()));
+            }
+        } else {
+            self.tell(State::Syncing(self.unsynced.clone()));
+        }
+    }
+}
+
+impl Handler<CriticalPartDied> for Root {
+    type Result = ();
+
+    fn handle(&mut self, died: CriticalPartDied, _: &mut Context<Self>) {
+        tracing::error!(part = died.part, reason = died.reason, "a critical part died");
+        self.tell(State::Failed(format!("{}: {}", died.part, died.reason)));
+    }
+}
+
+impl Handler<Retire> for Root {
+    type Result = ();
+
+    /// Parks the address, asks the actor behind everything that it was sent, and lets it go or takes it back.
+    fn handle(&mut self, Retire { key }: Retire, ctx: &mut Context<Self>) {
+        let Some(addr) = self.shared.directory.park(&key) else { return };
+        let shared = self.shared.clone();
+        let asked = addr.ask_whether_idle();
+        let asked = async move {
+            let idle = asked.await;
+            let knocked = if idle {
+                shared.directory.remove(&key)
+            } else {
+                shared.directory.reinstate(&key, addr)
+            };
+            if knocked {
+                shared.wake(&key, Cause::Change);
+            }
+        };
+        ctx.spawn(asked.into_actor(self));
+    }
+}
+
+impl Handler<ShutDown> for Root {
+    type Result = ResponseActFuture<Self, ()>;
+
+    /// No more events in, no more passes and jobs begun; what runs may end within the deadline.
+    fn handle(&mut self, _: ShutDown, _: &mut Context<Self>) -> Self::Result {
+        for watch in &self.watches {
+            // A watch that has ended needs no telling.
+            let _ = watch.stop.try_send(StopWatching);
+        }
+        let (gate, pool) = (self.gate.clone(), self.pool.clone());
+        let ended = async move {
+            let _ = gate.send(Close).await;
+            let _ = pool.send(StopRendering).await;
+            let quiet = async {
+                loop {
+                    let passes = gate.send(GetGateSnapshot).await.map_or(0, |gate| gate.in_use);
+                    let jobs = pool.send(GetPoolSnapshot).await.map_or(0, |pool| pool.running.len());
+                    if passes == 0 && jobs == 0 {
+                        return;
+                    }
+                    tokio::time::sleep(SHUTDOWN_LOOK).await;
+                }
+            };
+            tokio::time::timeout(SHUTDOWN_DEADLINE, quiet).await.is_ok()
+        };
+        Box::pin(ended.into_actor(self).map(|clean, root, _| {
+            if !clean {
+                tracing::warn!("some passes or jobs did not end in time and were cut off");
+            }
+            root.shared.directory.clear();
+            root.tell(State::Stopped);
+        }))
+    }
+}

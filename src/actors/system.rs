@@ -1,0 +1,202 @@
+//! What all actors share: ports, cache, directory, and how to reach each other.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use actix::{Addr, Recipient};
+use actix_rt::ArbiterHandle;
+use solar_core::artifact::ArtifactOptions;
+use solar_core::routes::ActorKey;
+use solar_core::target::TargetOptions;
+use tokio::sync::Semaphore;
+
+use super::directory::{Directory, Undelivered};
+use super::gate::Gate;
+use super::pass::Spawner;
+use super::render_pool::RenderPool;
+use super::timers::TimerQueue;
+use crate::adapters::clock::Clock;
+use crate::adapters::cpu::Cpu;
+use crate::adapters::kubernetes::{Api, Cache, EventSink, Payloads};
+use crate::adapters::oci::OciRegistry;
+use crate::adapters::rng;
+use crate::messages::object::{Answer, Answered, Asked, Cause};
+use crate::messages::root::Retire;
+use super::object::{Handle, Reconcile};
+
+/// How the controller works, set once at start.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Passes at once; 0 means no cap.
+    pub max_concurrent_reconciles: usize,
+    /// Jobs at once; 0 means no cap.
+    pub max_concurrent_renders: usize,
+    /// How long a job may take.
+    pub render_timeout: Duration,
+    /// When a refused submission is tried again.
+    pub render_requeue_delay: Duration,
+    /// How long after a start nothing is cleaned up.
+    pub takeover_wait: Duration,
+    /// Looks and clean-ups at once.
+    pub max_concurrent_errands: usize,
+    /// How Targets are treated.
+    pub target: TargetOptions,
+    /// How artifacts are treated.
+    pub artifact: ArtifactOptions,
+    /// Threads that actors live on; 0 means one for each core.
+    pub actor_threads: usize,
+    /// Seed of all randomness.
+    pub seed: u64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            max_concurrent_reconciles: 50,
+            max_concurrent_renders: 20,
+            render_timeout: Duration::from_secs(300),
+            render_requeue_delay: Duration::from_secs(2),
+            takeover_wait: Duration::from_secs(30),
+            max_concurrent_errands: 20,
+            target: TargetOptions { strict: false, stale_grace: Duration::ZERO, watched: None },
+            artifact: ArtifactOptions { unbound_grace: Duration::from_secs(300) },
+            actor_threads: 0,
+            seed: 0,
+        }
+    }
+}
+
+/// The ports of one incarnation. Everything in it is made inside the runtime that runs the passes.
+#[derive(Clone)]
+pub struct Ports {
+    /// The API server.
+    pub api: Api,
+    /// The OCI registries.
+    pub registry: Arc<dyn OciRegistry>,
+    /// Time.
+    pub clock: Clock,
+    /// CPU work.
+    pub cpu: Cpu,
+    /// Tasks.
+    pub spawner: Spawner,
+}
+
+/// What all actors share.
+pub struct Shared {
+    /// How the controller works.
+    pub options: Options,
+    /// The API server.
+    pub api: Api,
+    /// The OCI registries.
+    pub registry: Arc<dyn OciRegistry>,
+    /// Time.
+    pub clock: Clock,
+    /// CPU work.
+    pub cpu: Cpu,
+    /// Tasks.
+    pub spawner: Spawner,
+    /// What the watches told.
+    pub cache: Cache,
+    /// Whole objects on demand.
+    pub payloads: Payloads,
+    /// Kubernetes events.
+    pub events: EventSink,
+    /// Object actors by key.
+    pub directory: Directory,
+    /// When actors look again by themselves.
+    pub timers: TimerQueue,
+    /// Bounds looks and clean-ups, which wait for registries.
+    pub errands: Arc<Semaphore>,
+    pub(super) arbiters: Vec<ArbiterHandle>,
+    pub(super) gate: OnceLock<Addr<Gate>>,
+    pub(super) pool: OnceLock<Addr<RenderPool>>,
+    pub(super) retire: OnceLock<Recipient<Retire>>,
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shared").field("directory", &self.directory).finish_non_exhaustive()
+    }
+}
+
+impl Shared {
+    /// Everything but the actors.
+    pub fn new(
+        options: Options,
+        ports: Ports,
+        events: EventSink,
+        directory: Directory,
+        arbiters: Vec<ArbiterHandle>,
+    ) -> Self {
+        let errands = Arc::new(Semaphore::new(options.max_concurrent_errands.max(1)));
+        Self {
+            options,
+            api: ports.api,
+            registry: ports.registry,
+            clock: ports.clock,
+            cpu: ports.cpu,
+            spawner: ports.spawner,
+            cache: Cache::default(),
+            payloads: Payloads::default(),
+            events,
+            directory,
+            timers: TimerQueue::default(),
+            errands,
+            arbiters,
+            gate: OnceLock::new(),
+            pool: OnceLock::new(),
+            retire: OnceLock::new(),
+        }
+    }
+
+    /// Wakes the actor of `key`, which is made if there is none. A wake is never lost: what cannot be handed over is
+    /// remembered by the directory or by the actor's own mark.
+    pub fn wake(self: &Arc<Self>, key: &ActorKey, cause: Cause) {
+        metrics::counter!("solar_wakes_total", "kind" => key.kind.0, "cause" => cause.as_str()).increment(1);
+        match self.directory.say(self, key, |addr| addr.wake(cause)) {
+            Ok(()) | Err(Undelivered::Full | Undelivered::Ending | Undelivered::NoSuchKind) => {}
+        }
+    }
+
+    /// Wakes all of `keys`, in their order.
+    pub fn wake_all(self: &Arc<Self>, keys: &BTreeSet<ActorKey>, cause: Cause) {
+        for key in keys {
+            self.wake(key, cause);
+        }
+    }
+
+    /// Hands an answer to the actor of `to`. One that cannot be handed over is asked for again by whoever waits for it.
+    pub fn answer(self: &Arc<Self>, to: &ActorKey, from: ActorKey, answer: Answer) -> Result<(), Undelivered> {
+        let answered = Answered { from, answer };
+        self.directory.say(self, to, |addr| addr.answer(answered.clone()))
+    }
+
+    /// Puts a request into the queue of the actor of `R` for `key`. A request that is not taken is handed back.
+    pub fn request<R: Reconcile>(self: &Arc<Self>, key: &ActorKey, request: R::Request) -> Result<(), (Undelivered, Option<R::Request>)> {
+        let mut request = Some(request);
+        let said = self.directory.say(self, key, |addr| {
+            let Some(handle) = addr.as_any().downcast_ref::<Handle<R>>() else {
+                return Err(Undelivered::NoSuchKind);
+            };
+            let Some(taken) = request.take() else { return Err(Undelivered::Full) };
+            handle.ask(Asked(taken)).map_err(|(undelivered, Asked(back))| {
+                request = Some(back);
+                undelivered
+            })
+        });
+        said.map_err(|undelivered| (undelivered, request))
+    }
+
+    /// The generator of `who`.
+    pub fn rng(&self, who: &str) -> fastrand::Rng {
+        rng::seeded(self.options.seed, who)
+    }
+
+    /// The arbiter on which the actor of `key` lives: always the same one.
+    pub(super) fn arbiter(&self, key: &ActorKey) -> &ArbiterHandle {
+        let hash = solar_core::hash::hash8(&key.to_string());
+        let number = usize::from_str_radix(&hash, 16).unwrap_or_default();
+        &self.arbiters[number % self.arbiters.len()]
+    }
+}

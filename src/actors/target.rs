@@ -1,0 +1,492 @@
+//! The actor of a Target: takes the steps that the core plans.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube::Resource as _;
+use kube::api::ObjectMeta;
+use solar_api::names::{REGISTRY_REF_FINALIZER, TARGET_FINALIZER};
+use solar_api::{
+    BootstrapConfig, BootstrapInput, ComponentVersion, LocalReference, Registry, Release, ReleaseConfig, ReleaseInput,
+    RenderArtifact, RenderBinding, RenderTask, RenderTaskSpec, RenderTaskType, ResolvedResourceAccess, Target,
+};
+use solar_core::artifact::Owner;
+use solar_core::object::ObjectName;
+use solar_core::overlay::{Moment, Own, settle};
+use solar_core::record::TargetRecord;
+use solar_core::routes::{ActorKey, ActorKind, RENDER_ARTIFACT, TARGET};
+use solar_core::target::{
+    self, BindAnswer, BindOrder, BootstrapHistory, BootstrapTaskOrder, Coordinates, ReleaseTaskOrder, TargetMemory,
+    TargetStep,
+};
+use solar_core::world::{IndexKey, World};
+use solar_core::{content, host, layout};
+
+use super::access;
+use super::object::{NoRequest, Pass, PassError, Reconcile};
+use super::protection::protect;
+use super::render_artifact::{RenderArtifactKind, owned_by_target, reference};
+use super::system::Shared;
+use crate::adapters::kubernetes::{ApiError, Expect, Problem, Regarding, add_finalizer, remove_finalizer};
+use crate::messages::object::Answer;
+use crate::messages::render_artifact::ArtifactRequest;
+
+/// How long an answer is waited for, and an own deed believed that the watch does not show yet.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Targets.
+pub struct TargetKind;
+
+/// Kept between passes.
+#[derive(Debug, Default)]
+pub struct Memory {
+    uid: Box<str>,
+    own: Option<Own<TargetRecord>>,
+    history: Option<BootstrapHistory>,
+    /// Deeds that the watch may not show yet, and requests without an answer, with when they were done.
+    done: BTreeMap<Deed, Moment>,
+}
+
+/// What is not done twice within [`PATIENCE`].
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Deed {
+    Bind(BindKey),
+    Unbind(Arc<str>),
+    Create(Arc<str>),
+    Delete(Box<str>),
+    Protect(ObjectName),
+}
+
+type BindKey = (Arc<str>, ObjectName);
+
+impl Reconcile for TargetKind {
+    const KIND: ActorKind = TARGET;
+    type Request = NoRequest;
+    type Memory = Memory;
+    type Finding = Result<BootstrapHistory, String>;
+
+    fn memory(_: &Shared, _: bool) -> Memory {
+        Memory::default()
+    }
+
+    async fn reconcile(pass: &mut Pass<Self>) -> Result<Option<Duration>, PassError> {
+        let Some(target) = current(pass) else { return Ok(None) };
+        let lookup_failed = take_in_finding(pass);
+        let plan = plan(pass, &target);
+        let mut target = target;
+        for step in plan.steps {
+            if let Some(changed) = perform(pass, &target, step).await? {
+                target = changed;
+            }
+        }
+        if let Some(error) = lookup_failed {
+            return Err(PassError::Other(error));
+        }
+        let patience = (!pass.memory().done.is_empty()).then_some(PATIENCE);
+        Ok([plan.wake_after, patience].into_iter().flatten().min())
+    }
+
+    fn is_done(shared: &Shared, name: &ObjectName, _: &Memory) -> bool {
+        shared.cache.read().targets.get(name).is_none()
+    }
+}
+
+/// The Target as it is now; another of the same name starts with an empty memory.
+fn current(pass: &mut Pass<TargetKind>) -> Option<Arc<TargetRecord>> {
+    let shared = pass.shared.clone();
+    let world = shared.cache.read();
+    let watched = world.targets.get(&pass.name);
+    let mut memory = pass.memory();
+    let target = settle(watched, &mut memory.own)?;
+    watched?;
+    if memory.uid != target.meta.uid {
+        let own = memory.own.take();
+        *memory = Memory { own, uid: target.meta.uid.clone(), ..Memory::default() };
+        drop(memory);
+        pass.answers.clear();
+    }
+    Some(target)
+}
+
+fn take_in_finding(pass: &mut Pass<TargetKind>) -> Option<String> {
+    match pass.finding.take()? {
+        Ok(history) => {
+            pass.memory().history = Some(history);
+            None
+        }
+        Err(error) => Some(error),
+    }
+}
+
+fn plan(pass: &mut Pass<TargetKind>, target: &TargetRecord) -> target::TargetPlan {
+    let now = pass.now();
+    let wall = pass.shared.clock.wall();
+    let shared = pass.shared.clone();
+    let world = shared.cache.read();
+    pass.answers.retain(|from, (answer, since)| match answer {
+        Answer::Bind(BindAnswer::Bound) => now < *since + PATIENCE && !is_seen(&world, target, &from.object),
+        Answer::Bind(BindAnswer::Terminating { retry_after, .. }) => now < *since + *retry_after,
+        Answer::Bind(BindAnswer::Collision { .. }) => now < *since + PATIENCE,
+        _ => false,
+    });
+    let answers = pass.answers.iter().filter_map(|(from, (answer, _))| match answer {
+        Answer::Bind(answer) => Some((from.object.name.clone(), answer.clone())),
+        _ => None,
+    });
+    let answers: BTreeMap<_, _> = answers.collect();
+    let mut memory = pass.memory();
+    memory.done.retain(|deed, since| now < *since + PATIENCE && !is_settled(&world, &answers, target, deed));
+    let core = TargetMemory { answers, history: memory.history.clone() };
+    target::decide(&world, target, &core, &shared.options.target, wall)
+}
+
+/// Whether the watch shows this Target's binding to the artifact.
+fn is_seen(world: &World, target: &TargetRecord, artifact: &ObjectName) -> bool {
+    world.render_artifacts.get(artifact).is_some()
+        && world.render_bindings.by(&IndexKey::Artifact(artifact.clone())).any(|binding| {
+            binding.controller.as_ref().is_some_and(|controller| controller.uid == target.meta.uid)
+        })
+}
+
+/// Whether a deed is answered, or shown by the watch.
+fn is_settled(
+    world: &World,
+    answers: &BTreeMap<Arc<str>, BindAnswer>,
+    target: &TargetRecord,
+    deed: &Deed,
+) -> bool {
+    let here = |name: &Arc<str>| target.meta.name.sibling(name.clone());
+    match deed {
+        // An answer that is not Bound has its own time for asking again.
+        Deed::Bind((artifact, _)) => answers.contains_key(artifact) || is_seen(world, target, &here(artifact)),
+        Deed::Unbind(artifact) => !is_bound(world, target, &here(artifact)),
+        Deed::Create(task) => world.render_tasks.get(&here(task)).is_some(),
+        Deed::Delete(uid) => {
+            let own = world.render_tasks.by(&IndexKey::Owner(target.meta.name.clone())).any(|task| task.meta.uid == *uid);
+            !own
+        }
+        Deed::Protect(registry) => world
+            .registries
+            .get(registry)
+            .is_none_or(|registry| registry.meta.has_finalizer(REGISTRY_REF_FINALIZER)),
+    }
+}
+
+fn is_bound(world: &World, target: &TargetRecord, artifact: &ObjectName) -> bool {
+    world.render_bindings.by(&IndexKey::Artifact(artifact.clone())).any(|binding| binding.owner == target.meta.name)
+}
+
+/// Whether `deed` is to be done now: it was not, or so long ago that it is done again.
+fn begin(pass: &Pass<TargetKind>, deed: Deed) -> bool {
+    let now = pass.now();
+    let mut memory = pass.memory();
+    if memory.done.contains_key(&deed) {
+        return false;
+    }
+    memory.done.insert(deed, now);
+    true
+}
+
+/// Takes one step; answers the Target where the step changed it.
+async fn perform(
+    pass: &mut Pass<TargetKind>,
+    target: &TargetRecord,
+    step: TargetStep,
+) -> Result<Option<Arc<TargetRecord>>, PassError> {
+    match step {
+        TargetStep::AddFinalizer => return add_own_finalizer(pass, target).await.map(Some),
+        TargetStep::WriteStatus(status) => return write_status(pass, target, &status).await,
+        TargetStep::ProtectRegistry(registry) => protect_registry(pass, &registry).await?,
+        TargetStep::Bind(order) => bind(pass, target, order)?,
+        TargetStep::Unbind { artifact } => unbind(pass, target, &artifact)?,
+        TargetStep::CreateReleaseTask(order) => create_release_task(pass, target, &order).await?,
+        TargetStep::CreateBootstrapTask(order) => create_bootstrap_task(pass, target, &order).await?,
+        TargetStep::LookUpBootstrapHistory { registry, repository } => {
+            if !pass.errand_out {
+                let errand = look_up(pass.shared.clone(), pass.name.clone(), registry, repository);
+                pass.send_errand(errand);
+            }
+        }
+        TargetStep::DeleteTask { name, uid } => delete_task(pass, &name, &uid).await?,
+        TargetStep::RemoveFinalizer => remove_own_finalizer(pass, target).await?,
+        TargetStep::Emit(order) => pass.shared.events.emit(Regarding::new("Target", &target.meta), order),
+    }
+    Ok(None)
+}
+
+async fn add_own_finalizer(pass: &Pass<TargetKind>, target: &TargetRecord) -> Result<Arc<TargetRecord>, PassError> {
+    let meta = &target.meta;
+    let patch = add_finalizer(&meta.uid, &meta.finalizers, TARGET_FINALIZER);
+    let patched = pass.shared.api.patch::<Target>(&pass.name, &patch).await?;
+    Ok(keep(pass, &patched))
+}
+
+async fn write_status(
+    pass: &Pass<TargetKind>,
+    target: &TargetRecord,
+    status: &solar_api::TargetStatus,
+) -> Result<Option<Arc<TargetRecord>>, PassError> {
+    let expect = Expect { uid: &target.meta.uid, resource_version: Some(&target.meta.resource_version) };
+    let written = pass.shared.api.write_status::<Target, _>(&pass.name, expect, &target.status, status).await?;
+    Ok(written.map(|written| keep(pass, &written)))
+}
+
+fn keep(pass: &Pass<TargetKind>, target: &Target) -> Arc<TargetRecord> {
+    let record = Arc::new(TargetRecord::from(target));
+    let since = pass.now();
+    pass.memory().own = Some(Own::Present { record: record.clone(), since });
+    record
+}
+
+async fn protect_registry(pass: &Pass<TargetKind>, registry: &ObjectName) -> Result<(), PassError> {
+    let deed = Deed::Protect(registry.clone());
+    if pass.memory().done.contains_key(&deed) {
+        return Ok(());
+    }
+    let meta = pass.shared.cache.read().registries.get(registry).map(|registry| registry.meta.clone());
+    let Some(meta) = meta else { return Err(PassError::Outdated(registry.clone())) };
+    protect::<Registry>(&pass.shared, &meta, REGISTRY_REF_FINALIZER).await?;
+    begin(pass, deed);
+    Ok(())
+}
+
+fn bind(pass: &Pass<TargetKind>, target: &TargetRecord, order: BindOrder) -> Result<(), PassError> {
+    if !begin(pass, Deed::Bind((order.artifact.clone(), order.registry.clone()))) {
+        return Ok(());
+    }
+    let request = ArtifactRequest::Bind {
+        owner: owner(target),
+        coordinates: order.coordinates,
+        registry: order.registry,
+        render_task: order.render_task.to_string(),
+        reply_to: pass.key(),
+    };
+    ask(pass, &order.artifact, request)
+}
+
+fn unbind(pass: &Pass<TargetKind>, target: &TargetRecord, artifact: &Arc<str>) -> Result<(), PassError> {
+    if !begin(pass, Deed::Unbind(artifact.clone())) {
+        return Ok(());
+    }
+    ask(pass, artifact, ArtifactRequest::Unbind { owner: owner(target), reply_to: pass.key() })
+}
+
+fn owner(target: &TargetRecord) -> Owner {
+    Owner { target: target.meta.name.clone(), uid: target.meta.uid.clone() }
+}
+
+fn ask(pass: &Pass<TargetKind>, artifact: &Arc<str>, request: ArtifactRequest) -> Result<(), PassError> {
+    let to = ActorKey::new(RENDER_ARTIFACT, pass.name.sibling(artifact.clone()));
+    pass.shared.request::<RenderArtifactKind>(&to, request).map_err(|(undelivered, _)| {
+        let unasked = |deed: &Deed| match deed {
+            Deed::Bind((asked, _)) | Deed::Unbind(asked) => asked == artifact,
+            _ => false,
+        };
+        pass.memory().done.retain(|deed, _| !unasked(deed));
+        PassError::Undelivered { to, undelivered }
+    })
+}
+
+async fn create_release_task(
+    pass: &Pass<TargetKind>,
+    target: &TargetRecord,
+    order: &ReleaseTaskOrder,
+) -> Result<(), PassError> {
+    if !begin(pass, Deed::Create(order.name.clone())) {
+        return Ok(());
+    }
+    let made = async {
+        let shared = &pass.shared;
+        let release = shared.payloads.get::<Release>(&shared.api, &order.release, &order.release_version).await?;
+        let version = shared
+            .payloads
+            .get::<ComponentVersion>(&shared.api, &order.component_version, &order.component_version_version)
+            .await?;
+        let config = release_config(order, &release, &version);
+        let spec = spec(target, &order.coordinates, &order.registry, pass, Some(config), None);
+        if !content::tag_matches_content(&spec) {
+            // Release or ComponentVersion changed since it was decided upon; their own events wake this Target.
+            return Err(PassError::Outdated(order.release.clone()));
+        }
+        create_task(pass, target, &order.name, spec).await
+    }
+    .await;
+    undo_if_failed(pass, &order.name, made)
+}
+
+fn undo_if_failed(pass: &Pass<TargetKind>, task: &Arc<str>, made: Result<(), PassError>) -> Result<(), PassError> {
+    if made.is_err() {
+        pass.memory().done.remove(&Deed::Create(task.clone()));
+    }
+    made
+}
+
+fn release_config(order: &ReleaseTaskOrder, release: &Release, version: &ComponentVersion) -> ReleaseConfig {
+    let resources = version.spec.resources.iter().map(|(name, access)| {
+        let (host, _) = host::split_repository(&access.repository);
+        let secret = order.pull_secrets.get(host.as_str()).map(ToString::to_string);
+        (name.clone(), ResolvedResourceAccess::new(access.clone(), secret))
+    });
+    ReleaseConfig {
+        chart: order.chart.clone(),
+        input: ReleaseInput {
+            component: LocalReference { name: version.spec.component_ref.name.clone() },
+            resources: resources.collect(),
+            entrypoint: version.spec.entrypoint.clone(),
+        },
+        target_namespace: release.spec.target_namespace.clone().unwrap_or_default(),
+        values: release.spec.values.clone().unwrap_or_default(),
+    }
+}
+
+async fn create_bootstrap_task(
+    pass: &Pass<TargetKind>,
+    target: &TargetRecord,
+    order: &BootstrapTaskOrder,
+) -> Result<(), PassError> {
+    if !begin(pass, Deed::Create(order.name.clone())) {
+        return Ok(());
+    }
+    let made = async {
+        let shared = &pass.shared;
+        let whole = shared.payloads.get::<Target>(&shared.api, &pass.name, &target.meta.resource_version).await?;
+        let userdata = whole.spec.userdata.clone().unwrap_or_default();
+        if solar_core::hash::PayloadHash::of_object(Some(&userdata)) != target.userdata {
+            return Err(PassError::Outdated(pass.name.clone()));
+        }
+        let config = BootstrapConfig {
+            chart: order.chart.clone(),
+            input: BootstrapInput { releases: order.releases.clone(), userdata },
+        };
+        let spec = spec(target, &order.coordinates, &order.registry, pass, None, Some(config));
+        create_task(pass, target, &order.name, spec).await
+    }
+    .await;
+    undo_if_failed(pass, &order.name, made)
+}
+
+fn spec(
+    target: &TargetRecord,
+    coordinates: &Coordinates,
+    registry: &ObjectName,
+    pass: &Pass<TargetKind>,
+    release: Option<ReleaseConfig>,
+    bootstrap: Option<BootstrapConfig>,
+) -> RenderTaskSpec {
+    let plain_http = pass.shared.cache.read().registries.get(registry).is_some_and(|registry| registry.plain_http);
+    let name = &target.meta.name;
+    RenderTaskSpec {
+        type_: if release.is_some() { RenderTaskType::Release } else { RenderTaskType::Bootstrap },
+        release,
+        bootstrap,
+        repository: coordinates.repository.to_string(),
+        tag: coordinates.tag.to_string(),
+        base_url: coordinates.base_url.to_string(),
+        registry_ref: Some(reference(&name.namespace, registry)),
+        push_secret_ref: None,
+        plain_http,
+        failed_job_ttl: None,
+        owner_kind: Target::kind(&()).into_owned(),
+        owner_name: name.name.to_string(),
+        owner_namespace: name.namespace.to_string(),
+    }
+}
+
+async fn create_task(
+    pass: &Pass<TargetKind>,
+    target: &TargetRecord,
+    name: &Arc<str>,
+    spec: RenderTaskSpec,
+) -> Result<(), PassError> {
+    let task = RenderTask {
+        metadata: ObjectMeta {
+            name: Some(name.to_string()),
+            namespace: Some(pass.name.namespace.to_string()),
+            owner_references: Some(vec![owned_by_target(&target.meta.name, &target.meta.uid)]),
+            ..ObjectMeta::default()
+        },
+        spec,
+        status: None,
+    };
+    match pass.shared.api.create(&task).await {
+        Ok(created) => {
+            pass.shared.payloads.keep(created);
+            Ok(())
+        }
+        // The watch will show whose it is.
+        Err(ApiError { problem: Problem::AlreadyExists, .. }) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+async fn delete_task(pass: &Pass<TargetKind>, name: &Arc<str>, uid: &str) -> Result<(), PassError> {
+    if !begin(pass, Deed::Delete(uid.into())) {
+        return Ok(());
+    }
+    let expect = Expect { uid, resource_version: None };
+    match pass.shared.api.delete::<RenderTask>(&pass.name.sibling(name.clone()), expect).await {
+        Ok(_) => Ok(()),
+        // Another task has the name by now.
+        Err(ApiError { problem: Problem::Conflict, .. }) => Ok(()),
+        Err(error) => {
+            pass.memory().done.remove(&Deed::Delete(uid.into()));
+            Err(error.into())
+        }
+    }
+}
+
+/// Lets the Target go once API reads show nothing of it.
+async fn remove_own_finalizer(pass: &Pass<TargetKind>, target: &TargetRecord) -> Result<(), PassError> {
+    let api = &pass.shared.api;
+    let (namespace, name) = (Some(&*pass.name.namespace), &*pass.name.name);
+    let tasks = api.list_by::<RenderTask>(namespace, "spec.ownerName", name).await?;
+    let owned = |owners: &Option<Vec<_>>| {
+        let mut owners = owners.iter().flatten();
+        owners.any(|owner: &k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference| {
+            *owner.uid == *target.meta.uid
+        })
+    };
+    let task_left = tasks.iter().any(|task| owned(&task.metadata.owner_references));
+    let bindings = api.list_by::<RenderBinding>(namespace, "spec.ownerName", name).await?;
+    let binding_left = bindings.iter().any(|binding| {
+        binding.spec.owner_kind == "Target" && binding.spec.owner_namespace == *pass.name.namespace
+    });
+    if task_left || binding_left {
+        // The watch is behind the API server; its next event wakes this actor.
+        return Err(PassError::Outdated(pass.name.clone()));
+    }
+    let meta = &target.meta;
+    let patch = remove_finalizer(&meta.uid, &meta.finalizers, TARGET_FINALIZER, None);
+    match api.patch::<Target>(&pass.name, &patch).await {
+        Ok(patched) => {
+            keep(pass, &patched);
+            Ok(())
+        }
+        Err(ApiError { problem: Problem::NotFound, .. }) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The highest bootstrap version that artifacts or tags in the Target's repository bear.
+async fn look_up(
+    shared: Arc<Shared>,
+    target: ObjectName,
+    registry: ObjectName,
+    repository: Box<str>,
+) -> Result<BootstrapHistory, String> {
+    let base_url = shared.cache.read().registries.get(&registry).map(|registry| registry.host.clone());
+    let base_url = base_url.ok_or_else(|| format!("Registry {registry} does not exist"))?;
+    let artifacts = shared
+        .api
+        .list_by::<RenderArtifact>(Some(&target.namespace), "spec.repository", &repository)
+        .await
+        .map_err(|error| error.to_string())?;
+    let endpoint = access::endpoint(&shared, "Target", &target.namespace, Some(&registry), &base_url, &repository)
+        .await
+        .map_err(|error| error.to_string())?;
+    let tags = shared.registry.tags(&endpoint, &repository).await.map_err(|error| error.to_string())?;
+    let of_artifacts = artifacts.iter().map(|artifact| artifact.spec.tag.as_str());
+    let versions = of_artifacts.chain(tags.iter().map(String::as_str)).filter_map(layout::parse_bootstrap_tag);
+    Ok(BootstrapHistory { highest: versions.max().unwrap_or(0) })
+}

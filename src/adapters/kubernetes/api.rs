@@ -1,0 +1,232 @@
+//! Requests to the API server: bounded in time and number, counted, and never without a precondition where one counts.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::NamespaceResourceScope;
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::{Client, Resource};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use solar_core::object::ObjectName;
+use tokio::sync::Semaphore;
+
+use super::error::{ApiError, Problem};
+use super::patch::merge_difference;
+
+/// Requests in flight at once. kube speaks HTTP/1.1: each one is a connection.
+const IN_FLIGHT: usize = 32;
+/// No request takes longer; the client has no read timeout of its own.
+const TIMEOUT: Duration = Duration::from_secs(15);
+/// Objects asked for at once in a list.
+const PAGE: u32 = 500;
+
+/// What an object must still be like for a write to happen.
+#[derive(Clone, Copy, Debug)]
+pub struct Expect<'a> {
+    /// Uid of the object.
+    pub uid: &'a str,
+    /// Version that the write was decided upon; `None` where only the identity counts.
+    pub resource_version: Option<&'a str>,
+}
+
+/// An object kind that lives in namespaces.
+pub trait Namespaced:
+    Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Clone + Debug + DeserializeOwned + Serialize + Send + Sync + 'static
+{
+}
+
+impl<K> Namespaced for K where
+    K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>
+        + Clone
+        + Debug
+        + DeserializeOwned
+        + Serialize
+        + Send
+        + Sync
+        + 'static
+{
+}
+
+/// The API server. Cheap to clone.
+#[derive(Clone)]
+pub struct Api {
+    client: Client,
+    permits: Arc<Semaphore>,
+}
+
+impl Debug for Api {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Api").finish_non_exhaustive()
+    }
+}
+
+impl Api {
+    /// Requests through `client`, which should not retry by itself.
+    pub fn new(client: Client) -> Self {
+        Self { client, permits: Arc::new(Semaphore::new(IN_FLIGHT)) }
+    }
+
+    /// The client, for watches: they are not counted among the requests in flight.
+    pub fn client(&self) -> Client {
+        self.client.clone()
+    }
+
+    fn of<K: Namespaced>(&self, name: &ObjectName) -> kube::Api<K> {
+        kube::Api::namespaced(self.client.clone(), &name.namespace)
+    }
+
+    /// The object, `None` when there is none.
+    pub async fn get<K: Namespaced>(&self, name: &ObjectName) -> Result<Option<K>, ApiError> {
+        let api = self.of::<K>(name);
+        let got = self.run::<K, _>("get", name.to_string(), api.get(&name.name)).await;
+        absent(got)
+    }
+
+    /// All objects whose `field` is `value`, in `namespace` or everywhere.
+    pub async fn list_by<K: Namespaced>(
+        &self,
+        namespace: Option<&str>,
+        field: &str,
+        value: &str,
+    ) -> Result<Vec<K>, ApiError> {
+        let api = match namespace {
+            Some(namespace) => kube::Api::<K>::namespaced(self.client.clone(), namespace),
+            None => kube::Api::<K>::all(self.client.clone()),
+        };
+        let mut params = ListParams::default().fields(&format!("{field}={value}")).limit(PAGE);
+        let mut found = Vec::new();
+        loop {
+            let what = format!("{}/* with {field}={value}", namespace.unwrap_or("*"));
+            let page = self.run::<K, _>("list", what, api.list(&params)).await?;
+            found.extend(page.items);
+            match page.metadata.continue_.filter(|token| !token.is_empty()) {
+                Some(token) => params = params.continue_token(&token),
+                None => return Ok(found),
+            }
+        }
+    }
+
+    /// Creates `object`.
+    pub async fn create<K: Namespaced>(&self, object: &K) -> Result<K, ApiError> {
+        let name = ObjectName::new(
+            object.meta().namespace.as_deref().unwrap_or_default(),
+            object.meta().name.as_deref().unwrap_or_default(),
+        );
+        let api = self.of::<K>(&name);
+        let params = PostParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PostParams::default() };
+        self.run::<K, _>("create", name.to_string(), api.create(&params, object)).await
+    }
+
+    /// Applies `patch` to the object.
+    pub async fn patch<K: Namespaced>(&self, name: &ObjectName, patch: &Patch<Value>) -> Result<K, ApiError> {
+        let api = self.of::<K>(name);
+        let params = patch_params();
+        self.run::<K, _>("patch", name.to_string(), api.patch(&name.name, &params, patch)).await
+    }
+
+    /// Merges `change` into the object, provided that it is as expected.
+    pub async fn merge<K: Namespaced>(
+        &self,
+        name: &ObjectName,
+        expect: Expect<'_>,
+        change: Value,
+    ) -> Result<K, ApiError> {
+        let body = Patch::Merge(with_preconditions(expect, change));
+        self.patch(name, &body).await
+    }
+
+    /// Writes the difference between two statuses, provided that the object is as expected. `None`: nothing differs,
+    /// and nothing was sent.
+    pub async fn write_status<K: Namespaced, S: Serialize + Sync>(
+        &self,
+        name: &ObjectName,
+        expect: Expect<'_>,
+        stored: &S,
+        wanted: &S,
+    ) -> Result<Option<K>, ApiError> {
+        let Some(change) = merge_difference(&value_of(stored), &value_of(wanted)) else { return Ok(None) };
+        let body = Patch::Merge(with_preconditions(expect, json!({ "status": change })));
+        let api = self.of::<K>(name);
+        let params = patch_params();
+        let written =
+            self.run::<K, _>("patch", name.to_string(), api.patch_status(&name.name, &params, &body)).await?;
+        Ok(Some(written))
+    }
+
+    /// Asks for the deletion of the object, provided that it is as expected; its children go in the background.
+    ///
+    /// Answers the object while finalizers hold it, and `None` when it is gone, or was gone before.
+    pub async fn delete<K: Namespaced>(
+        &self,
+        name: &ObjectName,
+        expect: Expect<'_>,
+    ) -> Result<Option<K>, ApiError> {
+        let params = DeleteParams {
+            preconditions: Some(Preconditions {
+                uid: Some(expect.uid.to_owned()),
+                resource_version: expect.resource_version.map(ToOwned::to_owned),
+            }),
+            ..DeleteParams::background()
+        };
+        let api = self.of::<K>(name);
+        let deleted = self.run::<K, _>("delete", name.to_string(), api.delete(&name.name, &params)).await;
+        Ok(absent(deleted)?.and_then(either::Either::left))
+    }
+
+    async fn run<K: Namespaced, T>(
+        &self,
+        verb: &'static str,
+        name: String,
+        request: impl Future<Output = Result<T, kube::Error>> + Send,
+    ) -> Result<T, ApiError> {
+        let kind = kind_name::<K>();
+        // The semaphore is never closed.
+        let _permit = self.permits.acquire().await;
+        let result = match tokio::time::timeout(TIMEOUT, request).await {
+            Ok(result) => result.map_err(Problem::from),
+            Err(_) => Err(Problem::TimedOut(TIMEOUT)),
+        };
+        let code = result.as_ref().err().map_or("2xx", Problem::code);
+        metrics::counter!("solar_api_requests_total", "verb" => verb, "kind" => kind, "code" => code).increment(1);
+        result.map_err(|problem| ApiError { verb, kind, name, problem })
+    }
+}
+
+/// Who wrote a field, in `managedFields`.
+pub(super) const FIELD_MANAGER: &str = "solar-controller";
+
+fn patch_params() -> PatchParams {
+    PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() }
+}
+
+/// The kind's name, from the closed set of kinds that this program knows.
+fn kind_name<K: Namespaced>() -> &'static str {
+    match K::kind(&()) {
+        std::borrow::Cow::Borrowed(kind) => kind,
+        std::borrow::Cow::Owned(_) => "other",
+    }
+}
+
+fn absent<T>(result: Result<T, ApiError>) -> Result<Option<T>, ApiError> {
+    match result {
+        Ok(found) => Ok(Some(found)),
+        Err(error) if error.problem == Problem::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn value_of<S: Serialize>(status: &S) -> Value {
+    // The types of solar-api always serialize.
+    serde_json::to_value(status).unwrap_or_default()
+}
+
+fn with_preconditions(expect: Expect<'_>, mut change: Value) -> Value {
+    change["metadata"]["uid"] = json!(expect.uid);
+    if let Some(version) = expect.resource_version {
+        change["metadata"]["resourceVersion"] = json!(version);
+    }
+    change
+}

@@ -1,0 +1,58 @@
+//! The cache: what the watches have told, shared by all passes.
+
+use std::collections::BTreeSet;
+use std::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use solar_core::object::ObjectName;
+use solar_core::routes::{Concerned, Routed};
+use solar_core::world::World;
+
+/// The world behind a lock; never held across an await.
+#[derive(Debug, Default)]
+pub struct Cache {
+    world: RwLock<World>,
+}
+
+impl Cache {
+    /// The world as it is now.
+    pub fn read(&self) -> RwLockReadGuard<'_, World> {
+        self.world.read().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, World> {
+        self.world.write().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// Takes in `record`, and says who is concerned. `live`: told as a change, not as part of a list.
+    pub fn apply<R: Routed>(&self, mut record: R, live: bool) -> Concerned {
+        let mut world = self.write();
+        let name = record.meta().name.clone();
+        let old = R::table(&world).get(&name).cloned();
+        record.entering(old.as_deref(), live);
+        R::table_mut(&mut world).insert(record);
+        let mut concerned = Concerned::new();
+        let new = R::table(&world).get(&name).cloned();
+        R::concerned(&world, old.as_deref(), new.as_deref(), &mut concerned);
+        concerned
+    }
+
+    /// Takes out the record of `name`, and says who is concerned.
+    pub fn remove<R: Routed>(&self, name: &ObjectName) -> Concerned {
+        let mut world = self.write();
+        let mut concerned = Concerned::new();
+        if let Some(old) = R::table_mut(&mut world).remove(name) {
+            R::concerned(&world, Some(&old), None, &mut concerned);
+        }
+        concerned
+    }
+
+    /// Takes out every record that a complete list did not name.
+    pub fn sweep<R: Routed>(&self, listed: &BTreeSet<ObjectName>) -> Concerned {
+        let gone: Vec<ObjectName> = {
+            let world = self.read();
+            let names = R::table(&world).iter().map(|record| record.meta().name.clone());
+            names.filter(|name| !listed.contains(name)).collect()
+        };
+        gone.iter().flat_map(|name| self.remove::<R>(name)).collect()
+    }
+}

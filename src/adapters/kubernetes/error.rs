@@ -1,0 +1,136 @@
+//! What can go wrong in a request to the API server.
+
+use std::time::Duration;
+
+use thiserror::Error;
+
+/// A request that did not succeed.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error("{verb} {kind} {name}: {problem}")]
+pub struct ApiError {
+    /// Verb as in RBAC.
+    pub verb: &'static str,
+    /// Kind of the object.
+    pub kind: &'static str,
+    /// Namespace and name, or what was listed.
+    pub name: String,
+    /// What went wrong.
+    pub problem: Problem,
+}
+
+/// Why a request did not succeed.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum Problem {
+    /// There is no such object, or the kind is not served.
+    #[error("not found")]
+    NotFound,
+    /// A precondition does not hold: somebody wrote in between.
+    #[error("conflict: somebody wrote in between")]
+    Conflict,
+    /// An object of that name exists.
+    #[error("already exists")]
+    AlreadyExists,
+    /// The namespace is being deleted.
+    #[error("the namespace is being deleted")]
+    NamespaceTerminating,
+    /// RBAC does not allow it.
+    #[error("forbidden: {0}")]
+    Forbidden(String),
+    /// The object is refused.
+    #[error("refused: {0}")]
+    Invalid(String),
+    /// Too many requests.
+    #[error("throttled by the API server")]
+    Throttled(Option<Duration>),
+    /// The server failed.
+    #[error("the API server failed with {code}: {message}")]
+    Server {
+        /// HTTP status.
+        code: u16,
+        /// What it said.
+        message: String,
+    },
+    /// No answer in time.
+    #[error("no answer within {} s", .0.as_secs())]
+    TimedOut(Duration),
+    /// No connection, or a broken answer.
+    #[error("{0}")]
+    Unreachable(String),
+}
+
+impl Problem {
+    /// One word of a closed set, for metrics.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::NotFound => "404",
+            Self::Conflict | Self::AlreadyExists => "409",
+            Self::NamespaceTerminating | Self::Forbidden(_) => "403",
+            Self::Invalid(_) => "422",
+            Self::Throttled(_) => "429",
+            Self::Server { .. } => "5xx",
+            Self::TimedOut(_) => "timeout",
+            Self::Unreachable(_) => "error",
+        }
+    }
+
+    /// Whether it is a normal part of working beside others: retried without a word.
+    pub fn is_quiet(&self) -> bool {
+        matches!(self, Self::Conflict | Self::NamespaceTerminating | Self::Throttled(_))
+    }
+}
+
+impl From<kube::Error> for Problem {
+    fn from(error: kube::Error) -> Self {
+        match error {
+            kube::Error::Api(status) => of_status(&status),
+            kube::Error::SerdeError(error) => Self::Unreachable(format!("an answer that cannot be read: {error}")),
+            error => Self::Unreachable(chain(&error)),
+        }
+    }
+}
+
+fn of_status(status: &kube::core::Status) -> Problem {
+    let terminating = status
+        .details
+        .iter()
+        .flat_map(|details| &details.causes)
+        .any(|cause| cause.reason == "NamespaceTerminating");
+    if terminating {
+        Problem::NamespaceTerminating
+    } else if status.is_already_exists() {
+        Problem::AlreadyExists
+    } else if status.is_not_found() {
+        Problem::NotFound
+    } else if status.is_conflict() {
+        Problem::Conflict
+    } else if status.is_forbidden() {
+        Problem::Forbidden(status.message.clone())
+    } else if status.is_invalid() {
+        // A JSON patch whose test does not hold is answered 422 as well: somebody wrote in between.
+        if status.message.contains("testing ") || status.message.contains("test failed") {
+            Problem::Conflict
+        } else {
+            Problem::Invalid(status.message.clone())
+        }
+    } else if status.code == 429 {
+        let seconds = status.details.as_ref().map(|details| u64::from(details.retry_after_seconds));
+        Problem::Throttled(seconds.filter(|seconds| *seconds > 0).map(Duration::from_secs))
+    } else {
+        Problem::Server { code: status.code, message: status.message.clone() }
+    }
+}
+
+/// The error with its sources, each said once.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        if !text.contains(&cause_text) {
+            text.push_str(": ");
+            text.push_str(&cause_text);
+        }
+        source = cause.source();
+    }
+    text
+}

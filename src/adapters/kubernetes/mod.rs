@@ -1,0 +1,17 @@
+//! Kubernetes: requests, the cache that the watches fill, payloads on demand, and events.
+
+mod api;
+mod backoff;
+mod cache;
+mod error;
+mod events;
+mod patch;
+mod payloads;
+
+pub use api::{Api, Expect};
+pub use backoff::WatchBackoff;
+pub use cache::Cache;
+pub use error::{ApiError, Problem};
+pub use events::{EventSink, Regarding, deliver};
+pub use patch::{add_finalizer, merge_difference, remove_finalizer};
+pub use payloads::{Payloads, PayloadError};

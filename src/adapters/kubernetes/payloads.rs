@@ -1,0 +1,82 @@
+//! Payloads on demand: what records leave out is fetched where it is needed, once for each version.
+
+use std::any::Any;
+use std::num::NonZeroUsize;
+use std::sync::{Arc, Mutex};
+
+use kube::ResourceExt as _;
+use lru::LruCache;
+use solar_core::object::ObjectName;
+use thiserror::Error;
+
+use super::api::{Api, Namespaced};
+use super::error::ApiError;
+
+/// How many whole objects are kept; at a typical 4 KiB that is 2 MiB, at the largest that etcd takes 768 MiB.
+const KEPT: usize = 512;
+
+/// The payload could not be had.
+#[derive(Debug, Error)]
+pub enum PayloadError {
+    /// The request failed.
+    #[error(transparent)]
+    Api(#[from] ApiError),
+    /// The object is gone.
+    #[error("{0} is gone")]
+    Gone(ObjectName),
+}
+
+type Key = (&'static str, ObjectName);
+
+/// A small cache of whole objects.
+pub struct Payloads {
+    objects: Mutex<LruCache<Key, Arc<dyn Any + Send + Sync>>>,
+}
+
+impl std::fmt::Debug for Payloads {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Payloads").finish_non_exhaustive()
+    }
+}
+
+impl Default for Payloads {
+    fn default() -> Self {
+        Self { objects: Mutex::new(LruCache::new(NonZeroUsize::new(KEPT).unwrap_or(NonZeroUsize::MIN))) }
+    }
+}
+
+impl Payloads {
+    /// The object in the version that `resource_version` names, or a newer one.
+    ///
+    /// The caller compares hashes: a newer object may have another payload.
+    pub async fn get<K: Namespaced>(
+        &self,
+        api: &Api,
+        name: &ObjectName,
+        resource_version: &str,
+    ) -> Result<Arc<K>, PayloadError> {
+        if let Some(kept) = self.kept::<K>(name, resource_version) {
+            return Ok(kept);
+        }
+        let object = api.get::<K>(name).await?.ok_or_else(|| PayloadError::Gone(name.clone()))?;
+        Ok(self.keep(object))
+    }
+
+    /// Keeps an object that an answer brought along.
+    pub fn keep<K: Namespaced>(&self, object: K) -> Arc<K> {
+        let name = ObjectName::new(object.namespace().unwrap_or_default(), object.name_any());
+        let object = Arc::new(object);
+        self.lock().put((std::any::type_name::<K>(), name), object.clone());
+        object
+    }
+
+    fn kept<K: Namespaced>(&self, name: &ObjectName, resource_version: &str) -> Option<Arc<K>> {
+        let kept = self.lock().get(&(std::any::type_name::<K>(), name.clone()))?.clone();
+        let kept = kept.downcast::<K>().ok()?;
+        (kept.meta().resource_version.as_deref() == Some(resource_version)).then_some(kept)
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, LruCache<Key, Arc<dyn Any + Send + Sync>>> {
+        self.objects.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}

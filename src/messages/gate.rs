@@ -1,0 +1,68 @@
+//! To the gate.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use actix::Message;
+use solar_core::routes::ActorKey;
+
+/// Asks for leave to run one pass; answered by [`super::object::GateOpened`] when it is the actor's turn.
+#[derive(Clone, Debug, Message)]
+#[rtype(result = "()")]
+pub struct Enter {
+    /// Who asks.
+    pub key: ActorKey,
+}
+
+/// A slot was given back: see who is next. Carries nothing, so losing one behind others costs nothing.
+#[derive(Clone, Copy, Debug, Message)]
+#[rtype(result = "()")]
+pub struct SlotReturned;
+
+/// Every kind that the chosen controllers need is listed: passes may begin.
+#[derive(Clone, Copy, Debug, Message)]
+#[rtype(result = "()")]
+pub struct Open;
+
+/// No pass begins any more.
+#[derive(Clone, Copy, Debug, Message)]
+#[rtype(result = "()")]
+pub struct Close;
+
+/// Asks for the gate's state.
+#[derive(Clone, Copy, Debug, Message)]
+#[rtype(result = "GateSnapshot")]
+pub struct GetGateSnapshot;
+
+/// The gate's state.
+#[derive(Clone, Debug, serde::Serialize, actix::MessageResponse)]
+#[serde(rename_all = "camelCase")]
+pub struct GateSnapshot {
+    /// Whether passes may begin.
+    pub open: bool,
+    /// Passes at once; 0 means no cap.
+    pub slots: usize,
+    /// Slots in use.
+    pub in_use: usize,
+    /// Actors waiting.
+    pub queued: usize,
+}
+
+/// Leave to run one pass. Dropping it gives it back, wherever that happens.
+#[derive(Debug)]
+pub struct Slot {
+    returned: Arc<AtomicUsize>,
+}
+
+impl Slot {
+    /// A slot that counts itself in `returned` when it is dropped.
+    pub fn new(returned: Arc<AtomicUsize>) -> Self {
+        Self { returned }
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        self.returned.fetch_add(1, Ordering::Release);
+    }
+}

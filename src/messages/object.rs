@@ -1,0 +1,119 @@
+//! To any object actor.
+
+use actix::Message;
+use solar_core::render_task::JobOutcome;
+use solar_core::routes::ActorKey;
+use solar_core::target::BindAnswer;
+
+use super::gate::Slot;
+use super::render_pool::Admission;
+
+/// Why an actor looks again. For logs, metrics and dumps; never for decisions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// A watched object changed.
+    Change,
+    /// A time has come.
+    Timer,
+    /// Another actor answered.
+    Answer,
+    /// A request is waiting.
+    Request,
+    /// An errand came back.
+    Errand,
+    /// The last pass failed, or the actor was restarted.
+    Retry,
+}
+
+impl Cause {
+    /// The word in metrics and dumps.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Change => "change",
+            Self::Timer => "timer",
+            Self::Answer => "answer",
+            Self::Request => "request",
+            Self::Errand => "errand",
+            Self::Retry => "retry",
+        }
+    }
+}
+
+/// Something may have changed. Any number of these is as good as one.
+#[derive(Clone, Copy, Debug, Message)]
+#[rtype(result = "()")]
+pub struct Woken {
+    /// The cause of the first of them.
+    pub cause: Cause,
+}
+
+/// An answer to an earlier request; the last from each correspondent is kept for the next pass.
+#[derive(Clone, Debug, Message)]
+#[rtype(result = "()")]
+pub struct Answered {
+    /// Who answers.
+    pub from: ActorKey,
+    /// What it says.
+    pub answer: Answer,
+}
+
+/// What actors answer each other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// A RenderArtifact's actor, to a Bind.
+    Bind(BindAnswer),
+    /// A RenderArtifact's actor: the binding is gone.
+    Unbound,
+    /// The render pool, to a Submit.
+    Admission(Admission),
+    /// The render pool: the job ended.
+    Job(JobOutcome),
+}
+
+/// A request for the actor's pass.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct Asked<R>(
+    /// The request.
+    pub R,
+);
+
+/// The gate lets one pass begin.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct GateOpened(
+    /// Kept until the pass ends.
+    pub Slot,
+);
+
+/// Asks whether the actor has anything left to do; sent before its address is given up.
+#[derive(Clone, Copy, Debug, Message)]
+#[rtype(result = "bool")]
+pub struct AskWhetherIdle;
+
+/// Asks what the actor is doing.
+#[derive(Clone, Copy, Debug, Message)]
+#[rtype(result = "Snapshot")]
+pub struct GetSnapshot;
+
+/// What an object actor is doing.
+#[derive(Clone, Debug, serde::Serialize, actix::MessageResponse)]
+#[serde(rename_all = "camelCase")]
+pub struct Snapshot {
+    /// `idle`, `queued`, `running` or `errand`.
+    pub state: &'static str,
+    /// Requests waiting.
+    pub requests: usize,
+    /// The last wake's cause.
+    pub last_cause: Option<&'static str>,
+    /// Passes that ended well.
+    pub passes: u64,
+    /// Passes that failed in a row.
+    pub failures: u32,
+    /// Why the last pass failed.
+    pub last_error: Option<String>,
+    /// Restarts of the actor.
+    pub restarts: u32,
+    /// Seconds until the actor looks again by itself.
+    pub next_wake_seconds: Option<f64>,
+}
