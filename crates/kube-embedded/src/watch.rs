@@ -8,7 +8,7 @@ use std::{
     fmt,
     pin::Pin,
     sync::Arc,
-    task::{Context, Poll},
+    task::{Context, Poll, Waker},
     time::Duration,
 };
 
@@ -190,7 +190,8 @@ impl WatchStream {
                 self.emit_error(&ApiError::expired(message));
                 true
             }
-            News::Nothing(revision) => {
+            News::Nothing(revision, stale) => {
+                drop(stale);
                 // Nothing of this resource happened up to here.
                 self.seen = self.seen.max(revision);
                 self.wait(cx)
@@ -334,11 +335,14 @@ impl WatchStream {
 impl Drop for WatchStream {
     fn drop(&mut self) {
         let (table, id) = (self.target.resource.table, self.id);
-        self.inner.with(|state| {
-            if let Some(table) = state.tables.get_mut(&table) {
-                table.watchers.remove(&id);
-            }
+        // What is removed is dropped outside the lock, for a task may end with its waker.
+        let gone = self.inner.with(|state| {
+            state
+                .tables
+                .get_mut(&table)
+                .and_then(|t| t.watchers.remove(&id))
         });
+        drop(gone);
     }
 }
 
@@ -348,8 +352,8 @@ enum News {
     Ended(Option<Cut>),
     /// The changes up to here are forgotten.
     Expired(u64),
-    /// Nothing up to this revision.
-    Nothing(u64),
+    /// Nothing up to this revision. The waker that was replaced is dropped outside the lock, for a task may end with it.
+    Nothing(u64, Option<Waker>),
 }
 
 fn look(state: &mut State, target: &Target, id: u64, seen: u64, cx: &Context<'_>) -> News {
@@ -371,10 +375,11 @@ fn look(state: &mut State, target: &Target, id: u64, seen: u64, cx: &Context<'_>
     if !changes.is_empty() {
         return News::Changes(changes);
     }
-    if let Some(watcher) = table.watchers.get_mut(&id) {
-        watcher.waker = Some(cx.waker().clone());
-    }
-    News::Nothing(revision)
+    let stale = table
+        .watchers
+        .get_mut(&id)
+        .and_then(|w| w.waker.replace(cx.waker().clone()));
+    News::Nothing(revision, stale)
 }
 
 type Start = (u64, u64, VecDeque<Arc<Object>>);

@@ -43,6 +43,41 @@ struct Continue {
     /// The last key of the page before.
     ns: String,
     name: String,
+    /// How many objects came before.
+    seen: usize,
+}
+
+/// What a list shows, and where it begins.
+struct Start {
+    revision: u64,
+    after: Option<Key>,
+    seen: usize,
+}
+
+impl Start {
+    fn at(revision: u64) -> Self {
+        Self {
+            revision,
+            after: None,
+            seen: 0,
+        }
+    }
+}
+
+/// How many objects a namespace (empty: all) had before the changes to undo.
+fn total(table: &Table, namespace: &str, undo: &BTreeMap<Key, Option<Arc<Object>>>) -> usize {
+    let concerned = undo
+        .iter()
+        .filter(|(key, _)| namespace.is_empty() || *key.namespace == *namespace);
+    let (mut gone, mut new) = (0, 0);
+    for (key, old) in concerned {
+        match (old.is_some(), table.get(key).is_some()) {
+            (true, false) => gone += 1,
+            (false, true) => new += 1,
+            _ => {}
+        }
+    }
+    (table.count_in(namespace) + gone).saturating_sub(new)
 }
 
 /// Lists objects as they are, or as they were at the revision of a continued or exact list.
@@ -56,7 +91,11 @@ pub(crate) fn list(
         .tables
         .get(&target.resource.table)
         .ok_or_else(ApiError::unknown_path)?;
-    let (revision, after) = start(state, target, options)?;
+    let Start {
+        revision,
+        after,
+        seen,
+    } = start(state, target, options)?;
     if revision < table.floor {
         return Err(too_old(options));
     }
@@ -77,20 +116,12 @@ pub(crate) fn list(
             rv: revision,
             ns: last.key.namespace.to_string(),
             name: last.key.name.to_string(),
+            seen: seen + objects.len(),
         };
         BASE64.encode(serde_json::to_vec(&token).unwrap_or_default())
     });
-    let remaining = match (objects.last(), more && filter.takes_all()) {
-        (Some(last), true) => {
-            let mut count = 0;
-            walk(table, filter, Some(&last.key), &undo, |_| {
-                count += 1;
-                true
-            });
-            Some(count)
-        }
-        _ => None,
-    };
+    let remaining = (more && filter.takes_all())
+        .then(|| total(table, &filter.namespace, &undo).saturating_sub(seen + objects.len()));
     Ok(Outcome::Many {
         objects,
         revision,
@@ -100,11 +131,7 @@ pub(crate) fn list(
 }
 
 /// The revision that a list shows, and the key behind which it begins.
-fn start(
-    state: &State,
-    target: &Target,
-    options: &ListOptions,
-) -> Result<(u64, Option<Key>), ApiError> {
+fn start(state: &State, target: &Target, options: &ListOptions) -> Result<Start, ApiError> {
     if !options.continues.is_empty() {
         if !matches!(options.resource_version.as_str(), "" | "0") {
             return Err(ApiError::bad_request(
@@ -119,14 +146,18 @@ fn start(
             && (target.namespace.is_empty() || *token.ns == *target.namespace)
             && token.rv <= state.revision;
         return if fits {
-            Ok((token.rv, Some(Key::new(&token.ns, &token.name))))
+            Ok(Start {
+                revision: token.rv,
+                after: Some(Key::new(&token.ns, &token.name)),
+                seen: token.seen,
+            })
         } else {
             Err(invalid())
         };
     }
     let asked = parse_version(&options.resource_version)?;
     match (asked, options.version_match.as_str()) {
-        (None, "") => Ok((state.revision, None)),
+        (None, "") => Ok(Start::at(state.revision)),
         (None, _) => Err(ApiError::bad_request(
             "resourceVersionMatch is forbidden unless resourceVersion is provided",
         )),
@@ -134,8 +165,8 @@ fn start(
         (Some(0), "Exact") => Err(ApiError::bad_request(
             "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"",
         )),
-        (Some(asked), "Exact") => Ok((asked, None)),
-        (Some(_), "" | "NotOlderThan") => Ok((state.revision, None)),
+        (Some(asked), "Exact") => Ok(Start::at(asked)),
+        (Some(_), "" | "NotOlderThan") => Ok(Start::at(state.revision)),
         (Some(_), other) => Err(ApiError::bad_request(format!(
             "resourceVersionMatch: Unsupported value: \"{other}\": supported values: \"Exact\", \"NotOlderThan\""
         ))),

@@ -221,13 +221,12 @@ fn bump_generation(target: &Target, object: &mut Json, before: &Json) {
         return;
     }
     let counts = |name: &str| name != "metadata" && !(name == "status" && target.has_status());
-    let content = |o: &Json| -> Vec<(String, Value)> {
-        o.iter()
-            .filter(|(name, _)| counts(name))
-            .map(|(name, value)| (name.clone(), value.clone()))
-            .collect()
-    };
-    if content(object) != content(before) {
+    let content = |o: &Json| o.keys().filter(|name| counts(name)).count();
+    let same = object
+        .iter()
+        .filter(|(name, _)| counts(name))
+        .all(|(name, value)| before.get(name) == Some(value));
+    if !same || content(object) != content(before) {
         let next = meta::generation(before) + 1;
         meta::metadata_mut(object).insert("generation".into(), next.into());
     }

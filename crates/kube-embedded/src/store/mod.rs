@@ -102,7 +102,15 @@ impl State {
                 .or_default()
                 .insert((resource.table, object.key.clone()));
         }
-        self.follow_up(resource, &object);
+        let same_owners = old.is_some_and(|old| old.owners == object.owners);
+        if !object.owners.is_empty() && !same_owners {
+            self.pending
+                .push(Pending::Owned(resource.table, object.key.clone()));
+        }
+        if object.deleting {
+            self.pending
+                .push(Pending::Deleting(resource.table, object.key.clone()));
+        }
         object
     }
 
@@ -130,17 +138,6 @@ impl State {
                     self.dependents.remove(owner);
                 }
             }
-        }
-    }
-
-    fn follow_up(&mut self, resource: &Resource, object: &Arc<Object>) {
-        if !object.owners.is_empty() {
-            self.pending
-                .push(Pending::Owned(resource.table, object.key.clone()));
-        }
-        if object.deleting {
-            self.pending
-                .push(Pending::Deleting(resource.table, object.key.clone()));
         }
     }
 

@@ -49,7 +49,8 @@ impl Object {
     pub fn new(resource: &Resource, mut object: Json, revision: u64) -> Self {
         meta::metadata_mut(&mut object)
             .insert("resourceVersion".into(), revision.to_string().into());
-        let json = Bytes::from(Value::Object(object.clone()).to_string());
+        // A tree of JSON values always has a text.
+        let json = Bytes::from(serde_json::to_vec(&object).unwrap_or_default());
         Self {
             key: Key::new(
                 meta::text(&object, "namespace"),

@@ -45,6 +45,8 @@ type Index = BTreeMap<Box<str>, BTreeSet<Key>>;
 pub(crate) struct Table {
     pub resource: Arc<Resource>,
     objects: BTreeMap<Key, Arc<Object>>,
+    /// The number of objects in each namespace.
+    counts: BTreeMap<Arc<str>, usize>,
     /// One index per selectable field that has one.
     indexes: Vec<Option<Index>>,
     changes: VecDeque<Change>,
@@ -60,6 +62,7 @@ impl Table {
         Self {
             resource,
             objects: BTreeMap::new(),
+            counts: BTreeMap::new(),
             indexes,
             changes: VecDeque::new(),
             window,
@@ -86,6 +89,15 @@ impl Table {
 
     pub fn len(&self) -> usize {
         self.objects.len()
+    }
+
+    /// The number of objects in a namespace (empty: in all).
+    pub fn count_in(&self, namespace: &str) -> usize {
+        if namespace.is_empty() {
+            self.len()
+        } else {
+            self.counts.get(namespace).copied().unwrap_or_default()
+        }
     }
 
     pub fn is_empty(&self) -> bool {
@@ -123,8 +135,9 @@ impl Table {
     /// Stores an object and notes the change.
     pub fn put(&mut self, object: Arc<Object>) -> Option<Arc<Object>> {
         let old = self.objects.insert(object.key.clone(), object.clone());
-        if let Some(old) = &old {
-            self.index(old, false);
+        match &old {
+            Some(old) => self.index(old, false),
+            None => *self.counts.entry(object.key.namespace.clone()).or_default() += 1,
         }
         self.index(&object, true);
         self.note(Change {
@@ -142,6 +155,12 @@ impl Table {
             return;
         };
         self.index(&old, false);
+        if let Some(count) = self.counts.get_mut(&old.key.namespace) {
+            *count -= 1;
+            if *count == 0 {
+                self.counts.remove(&old.key.namespace);
+            }
+        }
         self.note(Change {
             revision: last.revision,
             old: Some(old),

@@ -1,0 +1,274 @@
+//! Faults, fences and the request log.
+
+mod common;
+
+use std::{sync::Arc, time::Duration};
+
+use common::{object, refusal, server, widget, widget_server, widgets};
+use futures::{FutureExt, StreamExt, TryStreamExt};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::{
+    Api,
+    api::{ListParams, Patch, PatchParams, PostParams, WatchParams},
+};
+use kube_embedded::{Clock, Fault, FaultPlan, FaultRule, Server, TokioClock, Verb, WatchFault};
+use serde_json::json;
+
+fn params() -> PostParams {
+    PostParams::default()
+}
+
+fn map(name: &str) -> ConfigMap {
+    object(json!({ "metadata": { "name": name } }))
+}
+
+#[tokio::test(start_paused = true)]
+async fn errors_are_answered_as_planned_and_nothing_is_done() {
+    let server = server();
+    let api: Api<ConfigMap> = Api::default_namespaced(server.client("default"));
+    let table = [
+        (Fault::conflict(), 409, "Conflict"),
+        (Fault::gone(), 410, "Expired"),
+        (Fault::too_many_requests(3), 429, "TooManyRequests"),
+        (Fault::internal(), 500, "InternalError"),
+        (Fault::unavailable(), 503, "ServiceUnavailable"),
+    ];
+    for (fault, code, reason) in table {
+        server.set_faults(FaultPlan::new().rule(FaultRule::new(fault).verb(Verb::Create).times(1)));
+        let refused = refusal(api.create(&params(), &map("a")).await);
+        assert_eq!((refused.code, refused.reason.as_str()), (code, reason));
+        assert_eq!(server.count("ConfigMap"), 0);
+    }
+    api.create(&params(), &map("a")).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn rules_count_and_choose() {
+    let server = widget_server();
+    let client = server.client_for("second", "default");
+    let rule = FaultRule::new(Fault::conflict())
+        .verb(Verb::Get)
+        .resource("Widget")
+        .group("example.com")
+        .namespace("default")
+        .name("a")
+        .actor("second")
+        .after(1)
+        .times(2);
+    server.add_fault(rule);
+    let first = widgets(&server.client_for("first", "default"), "default");
+    let second = widgets(&client, "default");
+    first.create(&params(), &widget("a")).await.unwrap();
+    first.create(&params(), &widget("b")).await.unwrap();
+    let mut codes = Vec::new();
+    for _ in 0..4 {
+        codes.push(second.get("a").await.is_ok());
+        assert!(second.get("b").await.is_ok());
+        assert!(first.get("a").await.is_ok());
+    }
+    assert_eq!(codes, [true, false, false, true]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_answer_leaves_the_write_behind() {
+    let server = server();
+    let api: Api<ConfigMap> = Api::default_namespaced(server.client("default"));
+    server.add_fault(
+        FaultRule::new(Fault::LoseAnswer)
+            .verb(Verb::Create)
+            .times(1),
+    );
+    let error = api.create(&params(), &map("a")).await.unwrap_err();
+    assert!(matches!(error, kube::Error::Service(_)), "{error:?}");
+    assert_eq!(
+        refusal(api.create(&params(), &map("a")).await).reason,
+        "AlreadyExists"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn hung_and_slow_requests_run_on_the_paused_clock() {
+    let server = server();
+    let api: Api<ConfigMap> = Api::default_namespaced(server.client("default"));
+    let plan = FaultPlan::new()
+        .rule(FaultRule::new(Fault::Hang).verb(Verb::Create).times(1))
+        .rule(
+            FaultRule::new(Fault::Delay(Duration::from_secs(20)))
+                .verb(Verb::Create)
+                .times(1),
+        );
+    server.set_faults(plan);
+    let hour = Duration::from_secs(3600);
+    assert!(
+        tokio::time::timeout(hour, api.create(&params(), &map("a")))
+            .await
+            .is_err()
+    );
+    assert_eq!(server.count("ConfigMap"), 0);
+    let started = tokio::time::Instant::now();
+    api.create(&params(), &map("a")).await.unwrap();
+    assert_eq!(started.elapsed(), Duration::from_secs(20));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_held_request_lands_when_it_is_released() {
+    let server = server();
+    let api: Api<ConfigMap> = Api::default_namespaced(server.client("default"));
+    server.add_fault(FaultRule::new(Fault::Hold).verb(Verb::Create).times(2));
+    let abandoned =
+        tokio::time::timeout(Duration::from_secs(1), api.create(&params(), &map("a"))).await;
+    assert!(abandoned.is_err());
+    assert_eq!((server.count("ConfigMap"), server.held()), (0, 1));
+    assert!(server.release_held());
+    assert_eq!(
+        server.count("ConfigMap"),
+        1,
+        "its client is gone, the write is not"
+    );
+
+    let create_params = params();
+    let second = map("b");
+    let mut waiting = Box::pin(api.create(&create_params, &second));
+    assert!(
+        tokio::time::timeout(Duration::from_secs(1), &mut waiting)
+            .await
+            .is_err()
+    );
+    assert!(server.release_held());
+    assert!(!server.release_held());
+    assert_eq!(waiting.await.unwrap().metadata.name.as_deref(), Some("b"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn closures_decide_by_what_is_asked() {
+    let server = Server::builder()
+        .faults(FaultPlan::new().decide(|request| {
+            if request.verb.is_write() && &*request.resource == "configmaps" {
+                Fault::unavailable()
+            } else {
+                Fault::None
+            }
+        }))
+        .build();
+    let api: Api<ConfigMap> = Api::default_namespaced(server.client("default"));
+    assert_eq!(refusal(api.create(&params(), &map("a")).await).code, 503);
+    assert!(api.list(&ListParams::default()).await.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn watches_are_cut_as_planned() {
+    let server = widget_server();
+    let client = server.client("default");
+    let api = widgets(&client, "default");
+    for name in ["a", "b", "c"] {
+        api.create(&params(), &widget(name)).await.unwrap();
+    }
+    server.add_fault(
+        FaultRule::new(Fault::cut_watch_after(2))
+            .verb(Verb::Watch)
+            .times(1),
+    );
+    let expire = WatchFault {
+        cut_after: Some(1),
+        gone: true,
+        ..WatchFault::default()
+    };
+    server.add_fault(
+        FaultRule::new(Fault::Watch(expire))
+            .verb(Verb::Watch)
+            .times(1),
+    );
+    let count = async || {
+        let stream = api.watch(&WatchParams::default(), "0").await.unwrap();
+        stream
+            .map_ok(|e| format!("{e:?}"))
+            .try_collect::<Vec<_>>()
+            .await
+            .unwrap()
+    };
+    assert_eq!(count().await.len(), 2);
+    let expired = count().await;
+    assert_eq!(expired.len(), 2);
+    assert!(expired[1].contains("410"), "{}", expired[1]);
+    let open = api
+        .watch(&WatchParams::default().timeout(5), "0")
+        .await
+        .unwrap();
+    assert_eq!(open.take(3).count().await, 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fenced_actor_reaches_nothing_any_more() {
+    let server = widget_server();
+    let old = widgets(&server.client_for("old", "default"), "default");
+    let new = widgets(&server.client_for("new", "default"), "default");
+    let mut watch = Box::pin(old.watch(&WatchParams::default(), "0").await.unwrap());
+    server.add_fault(FaultRule::new(Fault::Hold).verb(Verb::Create).actor("old"));
+    let create_params = params();
+    let late = widget("late");
+    let mut late = Box::pin(old.create(&create_params, &late));
+    assert!((&mut late).now_or_never().is_none());
+    tokio::task::yield_now().await;
+    assert!((&mut late).now_or_never().is_none());
+    server.fence("old");
+    assert!(server.release_held());
+    assert!(late.await.is_err());
+    assert!(old.get("a").await.is_err());
+    assert!(
+        watch.try_next().await.unwrap().is_none(),
+        "its watches break"
+    );
+    assert_eq!(server.count("Widget"), 0);
+    new.create(&params(), &widget("a")).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_log_tells_who_asked_for_what_and_what_came_of_it() {
+    let server = widget_server();
+    let api = widgets(&server.client_for("me", "default"), "default");
+    api.create(&params(), &widget("a")).await.unwrap();
+    let patch = Patch::Merge(json!({ "status": { "note": "x" } }));
+    api.patch_status("a", &PatchParams::default(), &patch)
+        .await
+        .unwrap();
+    let _ = api.get("b").await;
+    let lines: Vec<String> = server
+        .requests()
+        .iter()
+        .map(|r| {
+            format!(
+                "{} {} {}/{}/{} {}/{} {}",
+                r.actor, r.verb, r.group, r.resource, r.subresource, r.namespace, r.name, r.code
+            )
+        })
+        .collect();
+    assert_eq!(
+        lines,
+        [
+            "me create example.com/widgets/ default/ 201",
+            "me patch example.com/widgets/status default/a 200",
+            "me get example.com/widgets/ default/b 404",
+        ]
+    );
+    assert_eq!(server.count_requests(Verb::Patch, "widgets"), 1);
+    assert_eq!(server.request_count(), 3);
+    server.reset_requests();
+    assert_eq!((server.request_count(), server.requests().len()), (0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn equal_seeds_and_requests_give_equal_contents() {
+    let run = async || {
+        let clock = TokioClock::starting_at("2030-01-01T00:00:00Z".parse().unwrap());
+        assert_eq!(clock.now().to_string(), "2030-01-01T00:00:00Z");
+        let server = Server::builder().seed(42).clock(Arc::new(clock)).build();
+        server.apply_crd(common::widget_crd()).unwrap();
+        let api = widgets(&server.client("default"), "default");
+        for name in ["b", "a"] {
+            api.create(&params(), &widget(name)).await.unwrap();
+            tokio::time::advance(Duration::from_secs(5)).await;
+        }
+        serde_json::to_string(&server.snapshot()).unwrap()
+    };
+    assert_eq!(run().await, run().await);
+}
