@@ -134,12 +134,13 @@ fn check_authority(authority: &str) -> Result<(), Fault> {
 fn undecorated(text: &str) -> &str {
     let mut text = text;
     loop {
-        let before = text.len();
-        text = text.trim().trim_end_matches('/');
-        text = SCHEMES.iter().find_map(|scheme| strip_prefix_ignoring_case(text, scheme)).unwrap_or(text);
-        if text.len() == before {
+        let bare = text.trim();
+        let rest = SCHEMES.iter().find_map(|scheme| strip_prefix_ignoring_case(bare, scheme));
+        let rest = rest.unwrap_or_else(|| bare.trim_end_matches('/'));
+        if rest.len() == text.len() {
             return text;
         }
+        text = rest;
     }
 }
 

@@ -55,7 +55,7 @@ impl Stage2 {
 
     /// What is done before the status is written.
     pub(super) fn binding_step(&self) -> Vec<TargetStep> {
-        self.wanted().map_or_else(Vec::new, |bootstrap| bootstrap.state.steps().collect())
+        self.wanted().map_or_else(Vec::new, Bootstrap::prepare)
     }
 
     /// What is done once the status is written.
@@ -84,6 +84,13 @@ impl Bootstrap {
         }
     }
 
+    /// Binds, and tells which versions were left out for it. Once bound, the version is taken as it is.
+    fn prepare(&self) -> Vec<TargetStep> {
+        let told =
+            self.skipped.iter().filter(|_| self.state.bind.is_some()).map(|sentence| events::collision(sentence));
+        self.state.steps().chain(told).collect()
+    }
+
     fn create(&self) -> Vec<TargetStep> {
         let Chart { coordinates, registry, task, content } = &self.state.chart;
         let order = BootstrapTaskOrder {
@@ -94,8 +101,7 @@ impl Bootstrap {
             releases: self.releases.clone(),
             chart: stage1::chart_config(coordinates, self.description.clone()),
         };
-        let skipped = self.skipped.iter().map(|sentence| events::collision(sentence));
-        skipped.chain([TargetStep::CreateBootstrapTask(order), events::created(task, coordinates)]).collect()
+        vec![TargetStep::CreateBootstrapTask(order), events::created(task, coordinates)]
     }
 }
 

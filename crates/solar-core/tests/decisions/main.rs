@@ -1,0 +1,18 @@
+//! The decisions of solar-core, from names to a Target's plan. Expected values are written by hand; hashes come from
+//! `sha256sum`.
+
+mod backoff;
+mod conditions;
+mod content;
+mod credentials;
+mod dependencies;
+mod grants;
+mod hosts;
+mod model;
+mod names;
+mod properties;
+mod pull_secrets;
+mod resolver;
+mod selectors;
+mod support;
+mod target;
