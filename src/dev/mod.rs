@@ -1,3 +1,9 @@
 //! What `solar-controller dev` and the tests run instead of the real world.
 
+mod command;
+mod examples;
+mod progress;
 pub mod registry;
+
+pub use command::{DevArgs, run};
+pub use examples::{Example, examples};

@@ -263,9 +263,8 @@ mod tests {
         assert_eq!(chart_layer(chart.manifest()), Some((Digest::of(b"tgz"), 3)));
         let digest = Digest::of(b"tgz");
         let provenance_first = format!(
-            r#"{{"layers":[{{"mediaType":"application/vnd.cncf.helm.chart.provenance.v1.prov","digest":"{0}","size":1}},
-                {{"mediaType":"{CHART_LAYER_MEDIA_TYPE}","digest":"{0}","size":3}}]}}"#,
-            digest
+            r#"{{"layers":[{{"mediaType":"application/vnd.cncf.helm.chart.provenance.v1.prov","digest":"{digest}","size":1}},
+                {{"mediaType":"{CHART_LAYER_MEDIA_TYPE}","digest":"{digest}","size":3}}]}}"#
         );
         assert_eq!(chart_layer(provenance_first.as_bytes()), Some((digest, 3)));
         let bad_digest = format!(

@@ -1,0 +1,295 @@
+//! The `dev` command: everything in one process, with nothing to install.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Args;
+use kube::ResourceExt as _;
+use kube_embedded::Server;
+use solar_core::object::ObjectName;
+use thiserror::Error;
+use tokio::net::TcpListener;
+use tokio::time::Instant;
+
+use super::examples::{self, ExampleError, REGISTRY_PASSWORD, REGISTRY_USER};
+use super::progress;
+use super::registry::{Access, Behaviour, RegistryStore};
+use crate::actors::pass::{PassHandle, Spawner};
+use crate::actors::root::{self, Running, State};
+use crate::actors::system::Ports;
+use crate::adapters::clock::Clock;
+use crate::adapters::cpu::Cpu;
+use crate::adapters::kubernetes::Api;
+use crate::adapters::oci::{HttpRegistry, HttpRegistryError, HttpRegistryOptions, Retrying};
+use crate::adapters::rng;
+use crate::cli::{ControllerArgs, duration};
+use crate::runtime;
+use crate::telemetry;
+
+/// Flags of `dev`.
+#[derive(Clone, Debug, Args)]
+pub struct DevArgs {
+    /// Where the Kubernetes API listens; port 0 picks a free one
+    #[arg(long, env = "SOLAR_API_ADDRESS", default_value = "127.0.0.1:7443", value_name = "HOST:PORT")]
+    pub api_address: SocketAddr,
+    /// Where the OCI registry listens; port 0 picks a free one
+    #[arg(long, env = "SOLAR_REGISTRY_ADDRESS", default_value = "127.0.0.1:5000", value_name = "HOST:PORT")]
+    pub registry_address: SocketAddr,
+    /// Where the kubeconfig is kept; a temporary folder if not given
+    #[arg(long, env = "SOLAR_DATA_DIR", value_name = "DIR")]
+    pub data_dir: Option<PathBuf>,
+    /// Start without the example objects
+    #[arg(long, env = "SOLAR_NO_EXAMPLES")]
+    pub no_examples: bool,
+    /// End as soon as every example Target is ready (exit code 0), or when the timeout is over (exit code 1)
+    #[arg(long)]
+    pub exit_when_ready: bool,
+    /// How long the examples may take to become ready
+    #[arg(long, default_value = "2m", value_parser = duration)]
+    pub timeout: Duration,
+    /// How the controller works.
+    #[command(flatten)]
+    pub controller: ControllerArgs,
+}
+
+/// Why `dev` did not start, or ended.
+#[derive(Debug, Error)]
+enum DevError {
+    #[error("cannot listen on {address} ({flag}): {error}; free that port, or choose another one with {flag}")]
+    Listen { flag: &'static str, address: SocketAddr, error: std::io::Error },
+    #[error("cannot use {path} (--data-dir): {error}", path = .path.display())]
+    DataDir { path: PathBuf, error: std::io::Error },
+    #[error("the definitions were refused: {0}")]
+    Crds(String),
+    #[error(transparent)]
+    Registry(#[from] HttpRegistryError),
+    #[error("the examples were refused: {0}")]
+    Examples(#[from] ExampleError),
+    #[error("the controller ended: {0}")]
+    Controller(String),
+    #[error("not ready after {timeout:?}:\n{what}")]
+    NotReady { timeout: Duration, what: String },
+    #[error("{0}")]
+    Runtime(#[from] std::io::Error),
+}
+
+/// Runs `dev` to its end.
+pub fn run(args: DevArgs) -> ExitCode {
+    telemetry::init("solar_controller=warn,error");
+    // The one provider for all TLS in this process; a second call finds it set.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let threads = args.controller.actor_threads;
+    let ended = runtime::run(threads, |arbiters| dev(args, arbiters));
+    match ended.map_err(DevError::from).flatten() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn dev(args: DevArgs, arbiters: Vec<actix_rt::ArbiterHandle>) -> Result<(), DevError> {
+    let began = Instant::now();
+    let api_listener = listen("--api-address", args.api_address).await?;
+    let registry_listener = listen("--registry-address", args.registry_address).await?;
+    let registry_address = registry_listener.local_addr()?.to_string();
+    let api_url = format!("http://{}", api_listener.local_addr()?);
+    let folder = Folder::open(args.data_dir.as_deref())?;
+
+    let spawner = Spawner::default();
+    let server = Server::builder().seed(rand_seed(&api_url)).build();
+    let store = RegistryStore::new(Behaviour::default(), Access::basic(REGISTRY_USER, REGISTRY_PASSWORD));
+    let servers = serve(&spawner, &server, api_listener, &store, registry_listener);
+    for crd in solar_api::crds() {
+        server.apply_crd(crd).map_err(|error| DevError::Crds(error.to_string()))?;
+    }
+    let kubeconfig = folder.path().join("kubeconfig");
+    std::fs::write(&kubeconfig, server.kubeconfig(&api_url))
+        .map_err(|error| DevError::DataDir { path: kubeconfig.clone(), error })?;
+    println!("Kubernetes API on {api_url}, OCI registry on http://{registry_address}");
+
+    let running = start_controller(&args, &server, spawner, arbiters)?;
+    let expected = if args.no_examples {
+        Vec::new()
+    } else {
+        let objects = examples::examples(&registry_address)?;
+        examples::apply(&server.client("default"), &objects).await?;
+        println!("Applied {} example objects", objects.len());
+        let targets = objects.iter().filter(|example| example.resource.kind == "Target");
+        targets.map(|target| ObjectName::new(target.object.namespace().unwrap_or_default(), target.object.name_any())).collect()
+    };
+    let ended = attend(&args, &running, &expected, began, &kubeconfig, &registry_address).await;
+    running.shut_down().await;
+    drop(servers);
+    ended
+}
+
+/// Shows progress, then stays up until it is told to end.
+async fn attend(
+    args: &DevArgs,
+    running: &Running,
+    expected: &[ObjectName],
+    began: Instant,
+    kubeconfig: &Path,
+    registry: &str,
+) -> Result<(), DevError> {
+    let mut state = running.state.clone();
+    let ready = async {
+        tokio::time::timeout(args.timeout, progress::until_ready(&running.shared, expected)).await.is_ok()
+    };
+    let in_time = tokio::select! {
+        biased;
+        reason = failed(&mut state) => return Err(DevError::Controller(reason)),
+        () = interrupted() => return Ok(()),
+        in_time = ready => in_time,
+    };
+    if in_time {
+        if !expected.is_empty() {
+            println!("All {} Targets are ready after {:.2} s", expected.len(), began.elapsed().as_secs_f64());
+        }
+    } else {
+        let what = unready(running, expected);
+        if args.exit_when_ready {
+            return Err(DevError::NotReady { timeout: args.timeout, what });
+        }
+        eprintln!("not ready after {:?}:\n{what}", args.timeout);
+    }
+    if args.exit_when_ready {
+        return Ok(());
+    }
+    look_around(kubeconfig, registry);
+    tokio::select! {
+        biased;
+        reason = failed(&mut state) => Err(DevError::Controller(reason)),
+        () = interrupted() => Ok(()),
+    }
+}
+
+fn unready(running: &Running, expected: &[ObjectName]) -> String {
+    let stages = progress::stages(&running.shared, expected);
+    let lines = stages.iter().filter(|(_, stage)| !stage.ready).map(|(name, stage)| format!("  {name}  {}", stage.text));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+fn look_around(kubeconfig: &Path, registry: &str) {
+    let login = format!("{REGISTRY_USER}:{REGISTRY_PASSWORD}");
+    println!(
+        "\nkubeconfig: {}\n\nLook around:\n  \
+         export KUBECONFIG={}\n  \
+         kubectl get targets -A -o wide\n  \
+         kubectl get rendertasks,renderartifacts,renderbindings -n fleet\n  \
+         kubectl get releases -n fleet --watch\n  \
+         curl -su {login} http://{registry}/v2/_catalog\n  \
+         curl -su {login} http://{registry}/v2/fleet/bootstrap-edge-1/tags/list\n\nCtrl-C ends it.",
+        kubeconfig.display(),
+        kubeconfig.display(),
+    );
+}
+
+/// Ready when a critical part has died.
+async fn failed(state: &mut tokio::sync::watch::Receiver<State>) -> String {
+    let failed = state.wait_for(|state| matches!(state, State::Failed(_))).await.map(|state| state.clone());
+    match failed {
+        Ok(State::Failed(reason)) => reason,
+        _ => "the root has ended".to_owned(),
+    }
+}
+
+async fn interrupted() {
+    let mut terminate = match tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
+        Ok(terminate) => terminate,
+        Err(error) => {
+            tracing::warn!(%error, "SIGTERM is not listened to");
+            return std::future::pending().await;
+        }
+    };
+    tokio::select! {
+        biased;
+        _ = terminate.recv() => {}
+        _ = tokio::signal::ctrl_c() => {}
+    }
+}
+
+fn start_controller(
+    args: &DevArgs,
+    server: &Server,
+    spawner: Spawner,
+    arbiters: Vec<actix_rt::ArbiterHandle>,
+) -> Result<Running, DevError> {
+    let registry = HttpRegistry::new(&HttpRegistryOptions {
+        ca_file: args.controller.registry_ca_file.clone(),
+        ..HttpRegistryOptions::default()
+    })?;
+    let mut options = args.controller.options();
+    // The registry lives and dies with this process: no earlier request can land.
+    options.takeover_wait = Duration::ZERO;
+    let ports = Ports {
+        api: Api::new(server.client_for("controller", "default")),
+        registry: Arc::new(Retrying::new(Arc::new(registry), rng::seeded(options.seed, "registry"))),
+        clock: Clock::machine(),
+        cpu: Cpu::Threads,
+        spawner,
+    };
+    Ok(root::start(options, ports, arbiters, "dev"))
+}
+
+async fn listen(flag: &'static str, address: SocketAddr) -> Result<TcpListener, DevError> {
+    TcpListener::bind(address).await.map_err(|error| DevError::Listen { flag, address, error })
+}
+
+fn serve(
+    spawner: &Spawner,
+    server: &Server,
+    api: TcpListener,
+    store: &RegistryStore,
+    registry: TcpListener,
+) -> [PassHandle<std::io::Result<()>>; 2] {
+    let server = server.clone();
+    let store = store.clone();
+    [
+        spawner.spawn_pass("api", async move { server.serve(api, std::future::pending()).await }),
+        spawner.spawn_pass("registry", async move {
+            super::registry::serve(store, registry, std::future::pending()).await
+        }),
+    ]
+}
+
+/// Uids differ between runs, as they do between clusters.
+fn rand_seed(address: &str) -> u64 {
+    let now = Clock::machine().wall().as_second();
+    rng::seeded(u64::from(std::process::id()), &format!("{address} {now}")).u64(..)
+}
+
+/// Where the kubeconfig is kept.
+enum Folder {
+    Given(PathBuf),
+    Temporary(tempfile::TempDir),
+}
+
+impl Folder {
+    fn open(given: Option<&Path>) -> Result<Self, DevError> {
+        match given {
+            Some(path) => {
+                std::fs::create_dir_all(path)
+                    .map_err(|error| DevError::DataDir { path: path.to_owned(), error })?;
+                Ok(Self::Given(path.to_owned()))
+            }
+            None => {
+                let folder = tempfile::Builder::new().prefix("solar-controller-").tempdir()?;
+                println!("Data folder: {}", folder.path().display());
+                Ok(Self::Temporary(folder))
+            }
+        }
+    }
+
+    fn path(&self) -> &Path {
+        match self {
+            Self::Given(path) => path,
+            Self::Temporary(folder) => folder.path(),
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! The example objects, as they stand in `examples/`.
+
+use kube::api::{DynamicObject, PostParams};
+use kube::core::GroupVersionKind;
+use kube::discovery::ApiResource;
+use kube::{Client, ResourceExt as _};
+use thiserror::Error;
+
+/// The files, in the order in which they are applied.
+const FILES: [(&str, &str); 3] = [
+    ("examples/01-platform.yaml", include_str!("../../examples/01-platform.yaml")),
+    ("examples/02-releases.yaml", include_str!("../../examples/02-releases.yaml")),
+    ("examples/03-targets.yaml", include_str!("../../examples/03-targets.yaml")),
+];
+/// The registry's address in the files.
+const WRITTEN_ADDRESS: &str = "127.0.0.1:5000";
+/// User of the embedded registry.
+pub(super) const REGISTRY_USER: &str = "solar";
+/// Password of the embedded registry; it stands in the examples for everybody to read.
+pub(super) const REGISTRY_PASSWORD: &str = "solar-dev";
+
+/// An object of the examples.
+#[derive(Clone, Debug)]
+pub struct Example {
+    /// The object.
+    pub object: DynamicObject,
+    /// How it is addressed.
+    pub resource: ApiResource,
+}
+
+/// An example that could not be read or applied.
+#[derive(Debug, Error)]
+pub enum ExampleError {
+    /// A file is not what it should be.
+    #[error("{file}: {problem}")]
+    Unreadable {
+        /// The file.
+        file: &'static str,
+        /// What is wrong.
+        problem: String,
+    },
+    /// The API server refused an object.
+    #[error("{kind} {name}: {error}")]
+    Refused {
+        /// Kind of the object.
+        kind: String,
+        /// Its name.
+        name: String,
+        /// Why.
+        error: Box<kube::Error>,
+    },
+}
+
+/// The example objects for a registry at `registry_address`.
+pub fn examples(registry_address: &str) -> Result<Vec<Example>, ExampleError> {
+    let mut found = Vec::new();
+    for (file, text) in FILES {
+        let text = text.replace(WRITTEN_ADDRESS, registry_address);
+        let objects: Vec<serde_json::Value> = serde_saphyr::from_multiple(&text)
+            .map_err(|error| ExampleError::Unreadable { file, problem: error.to_string() })?;
+        for object in objects {
+            let object: DynamicObject = serde_json::from_value(object)
+                .map_err(|error| ExampleError::Unreadable { file, problem: error.to_string() })?;
+            let types = object.types.clone().unwrap_or_default();
+            let gvk = GroupVersionKind::try_from(&types)
+                .map_err(|error| ExampleError::Unreadable { file, problem: error.to_string() })?;
+            found.push(Example { resource: ApiResource::from_gvk(&gvk), object });
+        }
+    }
+    Ok(found)
+}
+
+/// Creates the objects.
+pub(super) async fn apply(client: &Client, examples: &[Example]) -> Result<(), ExampleError> {
+    for Example { object, resource } in examples {
+        let api: kube::Api<DynamicObject> = match object.namespace() {
+            Some(namespace) => kube::Api::namespaced_with(client.clone(), &namespace, resource),
+            None => kube::Api::all_with(client.clone(), resource),
+        };
+        api.create(&PostParams::default(), object).await.map_err(|error| ExampleError::Refused {
+            kind: resource.kind.clone(),
+            name: object.name_any(),
+            error: Box::new(error),
+        })?;
+    }
+    Ok(())
+}

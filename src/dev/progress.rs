@@ -1,0 +1,69 @@
+//! Shows which Target is at which stage, and what it waits for.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use solar_core::condition;
+use solar_core::object::ObjectName;
+use solar_core::record::TargetRecord;
+
+use crate::actors::system::Shared;
+
+/// How often the cache is looked at.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Where a Target is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Stage {
+    /// Whether it is ready.
+    pub ready: bool,
+    /// The condition that is not fulfilled, its reason and what it waits for.
+    pub text: String,
+}
+
+impl Stage {
+    fn of(target: &TargetRecord) -> Self {
+        let conditions = &target.status.conditions;
+        let ready = condition::find(conditions, "Ready");
+        match ready {
+            None => Self { ready: false, text: "not looked at yet".to_owned() },
+            Some(ready) if ready.status == "True" => {
+                let url = target.status.chart_url.as_deref().unwrap_or_default();
+                Self { ready: true, text: format!("Ready: {url}") }
+            }
+            Some(ready) => Self { ready: false, text: format!("{}: {}", ready.reason, ready.message) },
+        }
+    }
+}
+
+/// Prints each change of a Target's stage until all of `expected` are ready.
+pub(super) async fn until_ready(shared: &Arc<Shared>, expected: &[ObjectName]) {
+    let mut shown = BTreeMap::new();
+    loop {
+        let stages = stages(shared, expected);
+        for (name, stage) in &stages {
+            if shown.get(name) != Some(stage) {
+                println!("  {name}  {}", stage.text);
+            }
+        }
+        if stages.values().all(|stage| stage.ready) {
+            return;
+        }
+        shown = stages;
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+/// The stages of `expected` now.
+pub(super) fn stages(shared: &Arc<Shared>, expected: &[ObjectName]) -> BTreeMap<ObjectName, Stage> {
+    let world = shared.cache.read();
+    let absent = Stage { ready: false, text: "not seen yet".to_owned() };
+    expected
+        .iter()
+        .map(|name| {
+            let stage = world.targets.get(name).map_or_else(|| absent.clone(), |target| Stage::of(target));
+            (name.clone(), stage)
+        })
+        .collect()
+}
