@@ -215,7 +215,7 @@ async fn what_the_schema_forbids_is_refused_in_the_words_of_the_real_server() {
             "{spec}"
         );
         let wanted = format!("Widget.example.com \"a\" is invalid: {message}");
-        let found = refused.message.replace('[', "");
+        let found = refused.message.replacen("invalid: [", "invalid: ", 1);
         assert!(
             found.starts_with(&wanted),
             "{}\nis not\n{wanted}",

@@ -239,11 +239,16 @@ fn read_body(incoming: &Incoming) -> Result<Json, ApiError> {
     let parsed: Result<Value, String> = match content_type(incoming).as_str() {
         "" | "application/json" | "*/*" => serde_json::from_slice(body).map_err(|e| e.to_string()),
         "application/yaml" | "application/x-yaml" | "text/yaml" => {
-            serde_saphyr::from_slice(body).map_err(|e| e.to_string())
+            serde_saphyr::from_slice_with_options(
+                body,
+                serde_saphyr::options! { strict_booleans: true },
+            )
+            .map_err(|e| e.to_string())
         }
+        "application/vnd.kubernetes.protobuf" => super::protobuf::decode(body).map(Value::Object),
         _ => {
             return Err(ApiError::unsupported_media_type(
-                "application/json, application/yaml",
+                "application/json, application/yaml, application/vnd.kubernetes.protobuf",
             ));
         }
     };

@@ -4,6 +4,7 @@ pub(crate) mod accept;
 pub(crate) mod body;
 pub(crate) mod dispatch;
 pub(crate) mod path;
+mod protobuf;
 pub(crate) mod query;
 pub(crate) mod render;
 pub(crate) mod serve;
