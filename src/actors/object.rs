@@ -12,9 +12,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use actix::dev::ToEnvelope;
 use actix::prelude::SendError;
-use actix::{Actor, ActorContext, Addr, AsyncContext, Context, Handler, Message, Supervised, Supervisor, WrapFuture};
+use actix::{Actor, ActorContext, Addr, AsyncContext, Context, Handler, Supervised, Supervisor, WrapFuture};
 use actix::fut::ActorFutureExt;
 use futures::future::BoxFuture;
 use solar_core::backoff;
@@ -55,7 +54,7 @@ pub trait Reconcile: Sized + Send + Sync + 'static {
     /// Kept between passes, also failed ones.
     type Memory: Send + 'static;
     /// What an errand brings back.
-    type Finding: Send + 'static;
+    type Finding: Send + Sync + Unpin + 'static;
 
     /// The memory of a fresh actor; `restarted` when an earlier one for this name has died in this process.
     fn memory(shared: &Shared, restarted: bool) -> Self::Memory;
@@ -137,7 +136,8 @@ pub struct Pass<R: Reconcile> {
     pub rng: fastrand::Rng,
     memory: Arc<Mutex<R::Memory>>,
     requests: Arc<Mutex<VecDeque<R::Request>>>,
-    errand: Option<BoxFuture<'static, R::Finding>>,
+    // Behind a mutex only so that a pass can be shared across an await.
+    errand: Mutex<Option<BoxFuture<'static, R::Finding>>>,
 }
 
 impl<R: Reconcile> Pass<R> {
@@ -163,7 +163,7 @@ impl<R: Reconcile> Pass<R> {
 
     /// Sends an errand out when the pass has ended; what it brings back is the next pass's finding. One at a time.
     pub fn send_errand(&mut self, errand: impl Future<Output = R::Finding> + Send + 'static) {
-        self.errand = Some(Box::pin(errand));
+        *lock(&self.errand) = Some(Box::pin(errand));
     }
 
     /// Time since the process started.
@@ -218,15 +218,6 @@ impl<R: Reconcile> Handle<R> {
             SendError::Closed(asked) => (Undelivered::Ending, asked),
         })
     }
-
-    fn tell<M>(&self, message: M) -> Result<(), SendError<M>>
-    where
-        M: Message<Result = ()> + Send + 'static,
-        ObjectActor<R>: Handler<M>,
-        Context<ObjectActor<R>>: ToEnvelope<ObjectActor<R>, M>,
-    {
-        self.addr.try_send(message)
-    }
 }
 
 impl<R: Reconcile> ObjectAddr for Handle<R> {
@@ -234,7 +225,7 @@ impl<R: Reconcile> ObjectAddr for Handle<R> {
         if self.woken.0.swap(true, Ordering::AcqRel) {
             return if self.addr.connected() { Ok(()) } else { Err(Undelivered::Ending) };
         }
-        match self.tell(Woken { cause }) {
+        match self.addr.try_send(Woken { cause }) {
             // A full mailbox is one that will be read, and every handler looks at the mark.
             Ok(()) | Err(SendError::Full(_)) => Ok(()),
             Err(SendError::Closed(_)) => Err(Undelivered::Ending),
@@ -242,14 +233,14 @@ impl<R: Reconcile> ObjectAddr for Handle<R> {
     }
 
     fn answer(&self, answered: Answered) -> Result<(), Undelivered> {
-        self.tell(answered).map_err(|error| match error {
+        self.addr.try_send(answered).map_err(|error| match error {
             SendError::Full(_) => Undelivered::Full,
             SendError::Closed(_) => Undelivered::Ending,
         })
     }
 
     fn open_gate(&self, slot: Slot) -> Result<(), Slot> {
-        self.tell(GateOpened(slot)).map_err(|error| match error {
+        self.addr.try_send(GateOpened(slot)).map_err(|error| match error {
             SendError::Full(GateOpened(slot)) | SendError::Closed(GateOpened(slot)) => slot,
         })
     }
@@ -376,7 +367,7 @@ impl<R: Reconcile> ObjectActor<R> {
             rng: self.rng.fork(),
             memory: self.memory.clone(),
             requests: self.requests.clone(),
-            errand: None,
+            errand: Mutex::new(None),
         };
         let span = tracing::info_span!(
             "reconcile",
@@ -418,7 +409,8 @@ impl<R: Reconcile> ObjectActor<R> {
                         self.answers.entry(from).or_insert(kept);
                     }
                 }
-                if let Some(errand) = pass.errand.take() {
+                let errand = lock(&pass.errand).take();
+                if let Some(errand) = errand {
                     self.run_errand(ctx, errand);
                 }
                 result

@@ -613,7 +613,8 @@ async fn clean_up(
 ) -> Finding {
     let uid = artifact.meta.uid.clone();
     // What is known is taken along, and put back whatever happens: also when this errand is dropped in mid-air.
-    let mut carried = Carried { progress: lock(&progress).clone(), home: progress };
+    let known = lock(&progress).clone();
+    let mut carried = Carried { progress: known, home: progress };
     let attempt = delete_tag(&shared, &artifact, &mut carried.progress);
     let result = match tokio::time::timeout(CLEANUP_TIMEOUT, attempt).await {
         Ok(result) => result,

@@ -17,7 +17,7 @@ use solar_core::overlay::{Moment, Own, settle};
 use solar_core::record::TargetRecord;
 use solar_core::routes::{ActorKey, ActorKind, RENDER_ARTIFACT, TARGET};
 use solar_core::target::{
-    self, BindAnswer, BindOrder, BootstrapHistory, BootstrapTaskOrder, Coordinates, ReleaseTaskOrder, TargetMemory,
+    self, BindAnswer, BindOrder, BootstrapHistory, BootstrapTaskOrder, Coordinates, GivenVersion, ReleaseTaskOrder, TargetMemory,
     TargetStep,
 };
 use solar_core::world::{IndexKey, World};
@@ -44,6 +44,7 @@ pub struct Memory {
     uid: Box<str>,
     own: Option<Own<TargetRecord>>,
     history: Option<BootstrapHistory>,
+    given: Option<GivenVersion>,
     /// Deeds that the watch may not show yet, and requests without an answer, with when they were done.
     done: BTreeMap<Deed, Moment>,
 }
@@ -135,9 +136,17 @@ fn plan(pass: &mut Pass<TargetKind>, target: &TargetRecord) -> target::TargetPla
         _ => None,
     });
     let answers: BTreeMap<_, _> = answers.collect();
+    let ask_again = pass.answers.iter().filter_map(|(from, (answer, since))| match answer {
+        Answer::Bind(BindAnswer::Terminating { retry_after, .. }) => {
+            let left = (*since + *retry_after).saturating_sub(now);
+            Some((from.object.name.clone(), wall.saturating_add(left).ok()?))
+        }
+        _ => None,
+    });
+    let ask_again = ask_again.collect();
     let mut memory = pass.memory();
     memory.done.retain(|deed, since| now < *since + PATIENCE && !is_settled(&world, &answers, target, deed));
-    let core = TargetMemory { answers, history: memory.history.clone() };
+    let core = TargetMemory { answers, ask_again, history: memory.history.clone(), given: memory.given };
     target::decide(&world, target, &core, &shared.options.target, wall)
 }
 
@@ -345,6 +354,7 @@ async fn create_bootstrap_task(
     target: &TargetRecord,
     order: &BootstrapTaskOrder,
 ) -> Result<(), PassError> {
+    pass.memory().given = Some(order.given);
     if !begin(pass, Deed::Create(order.name.clone())) {
         return Ok(());
     }

@@ -1,7 +1,6 @@
 //! A watch: lists and watches one kind into the cache, and tells the concerned actors that something changed.
 
 use std::collections::BTreeSet;
-use std::fmt::Debug;
 use std::marker::PhantomData;
 use std::pin::pin;
 use std::sync::Arc;

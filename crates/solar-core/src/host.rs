@@ -65,6 +65,9 @@ pub fn normalise(host: &str) -> String {
     if DOCKER_HUB_ALIASES.contains(&host) {
         return DOCKER_HUB.to_owned();
     }
+    if host.contains('/') {
+        return host.to_owned();
+    }
     let (name, port) = split_port(host);
     let name = normal_name(name);
     match port.filter(|port| !DEFAULT_PORTS.contains(port)) {

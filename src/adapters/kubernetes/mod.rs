@@ -8,7 +8,7 @@ mod events;
 mod patch;
 mod payloads;
 
-pub use api::{Api, Expect};
+pub use api::{Api, Expect, Namespaced};
 pub use backoff::WatchBackoff;
 pub use cache::Cache;
 pub use error::{ApiError, Problem};

@@ -1,0 +1,29 @@
+# What a contributor and CI run; cheapest first.
+.PHONY: help test lint fmt crds bench dev
+
+CARGO ?= cargo
+# Incremental builds and full debug info cost more than they give outside an editor.
+export CARGO_INCREMENTAL ?= 0
+
+help: ## Show this list
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
+
+test: ## Run all tests; needs nothing but Rust (kubectl, helm and docker-registry are used where they are installed)
+	$(CARGO) test --workspace --all-features
+
+lint: ## Formatting and lints, warnings as errors
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets --all-features -- -D warnings
+	$(CARGO) clippy -p solar-controller --no-default-features -- -D warnings
+
+fmt: ## Format the code
+	$(CARGO) fmt --all
+
+crds: ## Write crds/ from the Rust types
+	$(CARGO) run -q -- crds --output-dir crds
+
+bench: ## Measure (never a test): what `dev` spends its time on, and one chart
+	$(CARGO) bench --workspace
+
+dev: ## Run everything in one process
+	$(CARGO) run --release -- dev

@@ -1,0 +1,127 @@
+//! The pipeline as its users see it: from bindings to pulled charts, and back to nothing.
+
+mod support;
+
+use serde_json::json;
+use support::{OUR_KINDS, Simulation, on_paused_time};
+
+const API: &str = "/apis/solar.opendefense.cloud/v1alpha1/namespaces";
+
+#[test]
+fn the_examples_become_ready_and_stay_silent() {
+    on_paused_time(|| async {
+        let sim = Simulation::new();
+        sim.install_examples();
+        sim.until("all Targets are ready", Simulation::all_ready).await;
+        let tags = sim.tags();
+        assert_eq!(tags.iter().filter(|tag| tag.starts_with("fleet/bootstrap-")).count(), 4);
+        // web-stable for edge-1 and edge-2, web-next for staging and lab, probe for edge-1 and edge-2.
+        assert_eq!(tags.iter().filter(|tag| tag.starts_with("fleet/fleet/release-")).count(), 3, "{tags:?}");
+        settle().await;
+        let (requests, pushes) = (sim.server.request_count(), sim.store.log().len());
+        tokio::time::sleep(std::time::Duration::from_secs(120)).await;
+        assert_eq!(sim.store.log().len(), pushes, "no registry request follows");
+        assert_eq!(sim.server.request_count(), requests, "no API request follows: {:?}", sim.server.requests().last());
+        sim.shut_down().await;
+    });
+}
+
+/// Lets what is under way come to rest.
+async fn settle() {
+    tokio::time::sleep(std::time::Duration::from_secs(60)).await;
+}
+
+#[test]
+fn changed_values_give_a_new_tag_and_a_higher_version_and_the_stale_tag_goes() {
+    on_paused_time(|| async {
+        let sim = Simulation::new();
+        sim.install_examples();
+        sim.until("all Targets are ready", Simulation::all_ready).await;
+        let before = tags_of(&sim, "fleet/fleet/release-web-next");
+        assert_eq!(version(&sim, "staging"), 1);
+
+        sim.patch("releases", "fleet", "web-next", json!({ "spec": { "values": { "replicaCount": 5 } } })).await;
+        sim.until("staging and lab have version 2", |sim| {
+            sim.all_ready() && version(sim, "staging") == 2 && version(sim, "lab") == 2
+        })
+        .await;
+        sim.until("one tag is left", |sim| tags_of(sim, "fleet/fleet/release-web-next").len() == 1).await;
+        assert_ne!(tags_of(&sim, "fleet/fleet/release-web-next"), before);
+        sim.until("the old bootstraps are gone", |sim| {
+            tags_of(sim, "fleet/bootstrap-staging") == ["fleet/bootstrap-staging:v0.0.2"]
+        })
+        .await;
+        assert_eq!(version(&sim, "edge-1"), 1, "a Target that is not bound to it is left alone");
+        sim.shut_down().await;
+    });
+}
+
+#[test]
+fn a_shared_tag_outlives_the_first_target_and_goes_with_the_second() {
+    on_paused_time(|| async {
+        let sim = Simulation::new();
+        sim.install_examples();
+        sim.until("all Targets are ready", Simulation::all_ready).await;
+        let shared = tags_of(&sim, "fleet/fleet/release-web-stable");
+        assert_eq!(shared.len(), 1);
+
+        sim.delete(&format!("{API}/fleet/targets/edge-1")).await;
+        sim.until("edge-1 is gone", |sim| sim.server.get_object("Target", "fleet", "edge-1").is_none()).await;
+        sim.until("its bootstrap is gone", |sim| tags_of(sim, "fleet/bootstrap-edge-1").is_empty()).await;
+        settle().await;
+        assert_eq!(tags_of(&sim, "fleet/fleet/release-web-stable"), shared);
+
+        sim.delete(&format!("{API}/fleet/targets/edge-2")).await;
+        sim.until("the shared tag is gone", |sim| tags_of(sim, "fleet/fleet/release-web-stable").is_empty()).await;
+        sim.until("edge-2 is gone", |sim| sim.server.get_object("Target", "fleet", "edge-2").is_none()).await;
+        sim.shut_down().await;
+    });
+}
+
+#[test]
+fn deleting_everything_in_any_order_leaves_nothing() {
+    for seed in 0..6 {
+        on_paused_time(move || async move {
+            let sim = Simulation::new();
+            sim.install_examples();
+            sim.until("all Targets are ready", Simulation::all_ready).await;
+            let mut paths = Vec::new();
+            for (kind, plural) in [
+                ("Target", "targets"),
+                ("ReleaseBinding", "releasebindings"),
+                ("Release", "releases"),
+                ("ComponentVersion", "componentversions"),
+                ("Component", "components"),
+                ("Registry", "registries"),
+            ] {
+                for object in sim.server.objects(kind) {
+                    let namespace = object["metadata"]["namespace"].as_str().unwrap();
+                    let name = object["metadata"]["name"].as_str().unwrap();
+                    paths.push(format!("{API}/{namespace}/{plural}/{name}"));
+                }
+            }
+            fastrand::Rng::with_seed(seed).shuffle(&mut paths);
+            for path in &paths {
+                sim.delete(path).await;
+            }
+            sim.until("nothing of ours is left", |sim| {
+                OUR_KINDS.iter().filter(|kind| **kind != "ReferenceGrant").all(|kind| sim.server.count(kind) == 0)
+                    && sim.tags().is_empty()
+            })
+            .await;
+            sim.shut_down().await;
+        });
+    }
+}
+
+fn tags_of(sim: &Simulation, repository: &str) -> Vec<String> {
+    let prefix = format!("{repository}:");
+    sim.tags().into_iter().filter(|tag| tag.starts_with(&prefix)).collect()
+}
+
+fn version(sim: &Simulation, target: &str) -> i64 {
+    sim.server
+        .get_object("Target", "fleet", target)
+        .and_then(|target| target["status"]["bootstrapVersion"].as_i64())
+        .unwrap_or_default()
+}
