@@ -16,7 +16,7 @@ use solar_core::target::{
     BindAnswer, BindOrder, BootstrapHistory, BootstrapTaskOrder, Coordinates, ReleaseTaskOrder, TargetMemory,
     TargetOptions, TargetPlan, TargetStep, decide,
 };
-use solar_core::world::{IndexKey, World};
+use solar_core::world::{Kept, World};
 use solar_core::{content, host, layout, names};
 
 use crate::support::{self, at};
@@ -49,7 +49,11 @@ pub struct Model {
     given: BTreeMap<(ObjectName, i64), PayloadHash>,
     serial: u64,
     pub status_writes: usize,
+    /// What the watches of tasks, artifacts and bindings show, while they lag behind.
+    shown: Option<Box<Shown>>,
 }
+
+type Shown = (Objects<api::RenderTask>, Objects<api::RenderArtifact>, Objects<api::RenderBinding>);
 
 impl Default for Model {
     fn default() -> Self {
@@ -74,6 +78,7 @@ impl Default for Model {
             given: BTreeMap::new(),
             serial: 0,
             status_writes: 0,
+            shown: None,
         }
     }
 }
@@ -91,6 +96,12 @@ fn key<T: Resource<DynamicType = ()>>(object: &T) -> ObjectName {
 /// Puts `object` into `objects` under its name.
 pub fn put<T: Resource<DynamicType = ()>>(objects: &mut Objects<T>, object: T) {
     objects.insert(key(&object), object);
+}
+
+fn fill<O, R: Kept + for<'a> From<&'a O>>(world: &mut World, objects: &Objects<O>) {
+    for object in objects.values() {
+        R::table_mut(world).insert(R::from(object));
+    }
 }
 
 impl Model {
@@ -117,21 +128,31 @@ impl Model {
 
     pub fn world(&self) -> World {
         let mut world = World::default();
-        self.targets.values().for_each(|o| drop(world.targets.insert(TargetRecord::from(o))));
-        self.releases.values().for_each(|o| drop(world.releases.insert(ReleaseRecord::from(o))));
-        self.release_bindings
-            .values()
-            .for_each(|o| drop(world.release_bindings.insert(ReleaseBindingRecord::from(o))));
-        self.versions.values().for_each(|o| drop(world.component_versions.insert(ComponentVersionRecord::from(o))));
-        self.registries.values().for_each(|o| drop(world.registries.insert(RegistryRecord::from(o))));
-        self.registry_bindings
-            .values()
-            .for_each(|o| drop(world.registry_bindings.insert(RegistryBindingRecord::from(o))));
-        self.grants.values().for_each(|o| drop(world.grants.insert(GrantRecord::from(o))));
-        self.tasks.values().for_each(|o| drop(world.render_tasks.insert(RenderTaskRecord::from(o))));
-        self.artifacts.values().for_each(|o| drop(world.render_artifacts.insert(RenderArtifactRecord::from(o))));
-        self.bindings.values().for_each(|o| drop(world.render_bindings.insert(RenderBindingRecord::from(o))));
+        fill::<_, TargetRecord>(&mut world, &self.targets);
+        fill::<_, ReleaseRecord>(&mut world, &self.releases);
+        fill::<_, ReleaseBindingRecord>(&mut world, &self.release_bindings);
+        fill::<_, ComponentVersionRecord>(&mut world, &self.versions);
+        fill::<_, RegistryRecord>(&mut world, &self.registries);
+        fill::<_, RegistryBindingRecord>(&mut world, &self.registry_bindings);
+        fill::<_, GrantRecord>(&mut world, &self.grants);
+        let (tasks, artifacts, bindings) = match self.shown.as_deref() {
+            Some((tasks, artifacts, bindings)) => (tasks, artifacts, bindings),
+            None => (&self.tasks, &self.artifacts, &self.bindings),
+        };
+        fill::<_, RenderTaskRecord>(&mut world, tasks);
+        fill::<_, RenderArtifactRecord>(&mut world, artifacts);
+        fill::<_, RenderBindingRecord>(&mut world, bindings);
         world
+    }
+
+    /// From now on the watches of tasks, artifacts and bindings show nothing new.
+    pub fn freeze(&mut self) {
+        self.shown = Some(Box::new((self.tasks.clone(), self.artifacts.clone(), self.bindings.clone())));
+    }
+
+    /// The watches have caught up.
+    pub fn thaw(&mut self) {
+        self.shown = None;
     }
 
     pub fn plan(&self, target: &str) -> TargetPlan {
@@ -154,6 +175,7 @@ impl Model {
 
     /// Passes and renders until nothing is left to do for any Target.
     pub fn settle(&mut self) {
+        self.thaw();
         for _ in 0..60 {
             let mut busy = false;
             for target in self.targets.keys().cloned().collect::<Vec<_>>() {
@@ -175,8 +197,10 @@ impl Model {
 
     pub fn carry_out(&mut self, target: &str, plan: &TargetPlan) {
         let target = name(target);
-        // The model's watches have caught up, so earlier answers are forgotten.
-        self.memory.entry(target.clone()).or_default().answers.clear();
+        if self.shown.is_none() {
+            // The watches have caught up, so earlier answers are forgotten.
+            self.memory.entry(target.clone()).or_default().answers.clear();
+        }
         for step in &plan.steps {
             self.step(&target, step);
         }
@@ -196,11 +220,19 @@ impl Model {
             TargetStep::CreateBootstrapTask(order) => self.create_bootstrap_task(target, order),
             TargetStep::Unbind { artifact } => self.unbind(target, artifact),
             TargetStep::DeleteTask { name, uid } => {
-                let task = self.tasks.remove(&target.sibling(name.clone())).expect("the task exists");
-                assert_eq!(task.metadata.uid.as_deref(), Some(uid.as_ref()));
+                let name = target.sibling(name.clone());
+                let there = self.tasks.get(&name).is_some_and(|t| t.metadata.uid.as_deref() == Some(uid.as_ref()));
+                assert!(there || self.shown.is_some(), "the task exists");
+                if there {
+                    self.tasks.remove(&name);
+                }
             }
             TargetStep::RemoveFinalizer => {
                 let uid = self.uid(target);
+                let left = self.bindings.values().any(|b| owned(&b.metadata, &uid));
+                if self.shown.is_some() && (left || self.tasks.values().any(|t| owned(&t.metadata, &uid))) {
+                    return; // The read by API found some.
+                }
                 assert!(!self.tasks.values().any(|task| owned(&task.metadata, &uid)), "tasks are left");
                 assert!(!self.bindings.values().any(|binding| owned(&binding.metadata, &uid)), "bindings are left");
                 self.targets.remove(target);
@@ -293,7 +325,7 @@ impl Model {
             target_namespace: release.spec.target_namespace.unwrap_or_default(),
             values: release.spec.values.unwrap_or_default(),
         };
-        let mut spec = self.task_spec(target, &order.coordinates, &order.registry);
+        let mut spec = Self::task_spec(target, &order.coordinates, &order.registry);
         spec.release = Some(config);
         assert!(content::tag_matches_content(&spec), "the tag stands for the content: {order:?}");
         self.create_task(target, &order.name, spec);
@@ -307,19 +339,14 @@ impl Model {
         assert!(before.is_none_or(|input| input == order.given.input), "version {} again", order.given.version);
         let userdata = self.targets[target].spec.userdata.clone().unwrap_or_default();
         let input = api::BootstrapInput { releases: order.releases.clone(), userdata };
-        let mut spec = self.task_spec(target, &order.coordinates, &order.registry);
+        let mut spec = Self::task_spec(target, &order.coordinates, &order.registry);
         spec.type_ = api::RenderTaskType::Bootstrap;
         spec.bootstrap = Some(api::BootstrapConfig { chart: order.chart.clone(), input });
         assert_eq!(content::of_task(&spec), order.given.input);
         self.create_task(target, &order.name, spec);
     }
 
-    fn task_spec(
-        &self,
-        target: &ObjectName,
-        coordinates: &Coordinates,
-        registry: &ObjectName,
-    ) -> api::RenderTaskSpec {
+    fn task_spec(target: &ObjectName, coordinates: &Coordinates, registry: &ObjectName) -> api::RenderTaskSpec {
         api::RenderTaskSpec {
             type_: api::RenderTaskType::Release,
             release: None,
@@ -340,7 +367,7 @@ impl Model {
     fn create_task(&mut self, target: &ObjectName, task: &str, spec: api::RenderTaskSpec) {
         let metadata = self.owned_meta(target, task);
         let task = api::RenderTask { metadata, spec, status: None };
-        assert!(self.held(&task), "bound before its task is created");
+        assert!(self.held(&task) || self.shown.is_some(), "bound before its task is created");
         // A task of that name that is there already stays.
         self.tasks.entry(key(&task)).or_insert(task);
     }
@@ -365,7 +392,7 @@ impl Model {
         assert_ne!(stored.as_ref(), Some(status), "a write without a difference");
         *stored = Some(status.clone());
         self.status_writes += 1;
-        if reason_of(status, "BootstrapReady") == "True/Ready" {
+        if self.shown.is_none() && reason_of(status, "BootstrapReady") == "True/Ready" {
             self.assert_pullable(status.chart_url.as_deref().unwrap());
         }
     }
@@ -390,11 +417,10 @@ impl Model {
     }
 
     fn look_up(&mut self, target: &ObjectName, repository: &str) {
-        let key = IndexKey::Repository(target.namespace.clone(), repository.into());
-        let world = self.world();
-        let artifacts = world.render_artifacts.by(&key).map(|artifact| artifact.tag.clone()).collect::<Vec<_>>();
-        let tags = self.tags.keys().filter(|c| c.repository.as_ref() == repository).map(|c| c.tag.clone());
-        let versions = artifacts.into_iter().chain(tags).filter_map(|tag| layout::parse_bootstrap_tag(&tag));
+        let of_target = self.artifacts.iter().filter(|(name, _)| name.namespace == target.namespace);
+        let artifacts = of_target.filter(|(_, a)| a.spec.repository == repository).map(|(_, a)| a.spec.tag.clone());
+        let tags = self.tags.keys().filter(|c| c.repository.as_ref() == repository).map(|c| c.tag.to_string());
+        let versions = artifacts.chain(tags).filter_map(|tag| layout::parse_bootstrap_tag(&tag));
         let highest = versions.max().unwrap_or_default();
         self.memory.entry(target.clone()).or_default().history = Some(BootstrapHistory { highest });
     }

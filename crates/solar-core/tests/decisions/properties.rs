@@ -31,6 +31,8 @@ enum Deed {
     LoseTask(usize),
     LoseBinding(usize),
     Restart,
+    Freeze,
+    Thaw,
     Pass(usize),
     Render,
 }
@@ -71,6 +73,8 @@ fn deed() -> impl Strategy<Value = Deed> {
         any::<usize>().prop_map(Deed::LoseTask),
         any::<usize>().prop_map(Deed::LoseBinding),
         Just(Deed::Restart),
+        Just(Deed::Freeze),
+        Just(Deed::Thaw),
         (0..2_usize).prop_map(Deed::Pass),
         (0..2_usize).prop_map(Deed::Pass),
         Just(Deed::Render),
@@ -101,8 +105,7 @@ fn apply(model: &mut Model, deed: Deed, serial: usize) {
         }
         Deed::UniqueName { release, unique } => {
             if let Some(release) = nth(&model.releases, release).and_then(|n| model.releases.get_mut(&n)) {
-                release.spec.unique_name =
-                    [None, Some("web".to_owned()), Some("No.Label".to_owned())][unique].clone();
+                release.spec.unique_name = [None, Some("web"), Some("No.Label")][unique].map(str::to_owned);
             }
         }
         Deed::DropRelease(at) => drop(nth(&model.releases, at).and_then(|n| model.releases.remove(&n))),
@@ -124,7 +127,7 @@ fn apply(model: &mut Model, deed: Deed, serial: usize) {
             put(&mut model.registry_bindings, binding);
         }
         Deed::UnbindRegistry(at) => {
-            drop(nth(&model.registry_bindings, at).and_then(|n| model.registry_bindings.remove(&n)))
+            drop(nth(&model.registry_bindings, at).and_then(|n| model.registry_bindings.remove(&n)));
         }
         Deed::Grant { namespace, kind } => {
             let (to_namespace, from, from_namespace, to) = KINDS[kind];
@@ -157,6 +160,7 @@ fn apply(model: &mut Model, deed: Deed, serial: usize) {
         Deed::CreateTarget(target) => {
             let name = name(TARGETS[target]);
             if !model.targets.contains_key(&name) {
+                model.thaw();
                 let mut object = support::target(&name.namespace, &name.name, "reg");
                 object.metadata.uid = Some(format!("uid-{serial}"));
                 put(&mut model.targets, object);
@@ -175,7 +179,13 @@ fn apply(model: &mut Model, deed: Deed, serial: usize) {
             // The watch tells the Targets, which forget what they were answered.
             model.memory.values_mut().for_each(|memory| memory.answers.clear());
         }
-        Deed::Restart => model.memory.clear(),
+        Deed::Restart => {
+            // A new process lists everything before it decides anything.
+            model.thaw();
+            model.memory.clear();
+        }
+        Deed::Freeze => model.freeze(),
+        Deed::Thaw => model.thaw(),
         Deed::Pass(target) => {
             if model.targets.contains_key(&name(TARGETS[target])) {
                 model.pass(TARGETS[target]);

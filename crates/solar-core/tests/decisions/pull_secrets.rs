@@ -85,7 +85,7 @@ fn a_registry_that_does_not_exist_is_missing_and_not_anonymous() {
     bind(&mut world, "edge", "b1", "gone");
     let missing =
         MissingRegistry { binding: ObjectName::new("edge", "b1"), registry: ObjectName::new("edge", "gone") };
-    assert_eq!(resolve(&world, &berlin()).missing, [missing.clone()]);
+    assert_eq!(resolve(&world, &berlin()).missing, std::slice::from_ref(&missing));
     let mut terminating = support::registry("edge", "gone", "ghcr.io");
     terminating.metadata.deletion_timestamp =
         Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(support::at(1)));

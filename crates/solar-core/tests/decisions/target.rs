@@ -462,16 +462,13 @@ fn releases_rendered_pending_names_the_artifact_that_is_cleaned_up_and_asks_agai
         format!("Waits for RenderArtifact {artifact} to be cleaned up: the registry does not answer")
     );
     assert_eq!(model.plan(BERLIN).wake_after, Some(Duration::from_secs(7)));
-    assert_eq!(bound_artifacts(&model.plan(BERLIN)), [artifact.clone()]);
+    assert_eq!(bound_artifacts(&model.plan(BERLIN)), std::slice::from_ref(&artifact));
     let until = at(model.seconds + 3);
     model.memory.get_mut(&name(BERLIN)).unwrap().ask_again.insert(artifact.as_str().into(), until);
     let plan = model.plan(BERLIN);
     assert_eq!(plan.wake_after, Some(Duration::from_secs(3)));
     assert_eq!(bound_artifacts(&plan), [""; 0], "not before the time has come");
-    assert!(
-        !words(&plan).contains(&"CreateReleaseTask")
-            || words(&plan).iter().filter(|w| **w == "CreateReleaseTask").count() == 1
-    );
+    assert_eq!(words(&plan), ["CreateReleaseTask", "Created", "WriteStatus"], "the other release goes on");
     model.seconds += 3;
     assert_eq!(bound_artifacts(&model.plan(BERLIN)), [artifact]);
 }
@@ -937,14 +934,14 @@ fn each_change_is_told_once() {
 #[test]
 fn old_charts_stand_beside_new_ones_until_the_new_bootstrap_has_been_ready_for_the_grace_period() {
     let mut model = ready();
-    model.options.stale_grace = Duration::from_secs(60);
+    model.options.stale_grace = Duration::from_mins(1);
     touch_values(&mut model, "edge/web", 2);
     model.settle();
     assert_eq!(model.verdict(BERLIN, "Ready"), "True/Ready");
     assert_eq!(model.tags.len(), 5, "{:?}", model.tag_names());
     let plan = model.plan(BERLIN);
     let left = plan.wake_after.expect("it looks again by itself");
-    assert!(left <= Duration::from_secs(60));
+    assert!(left <= Duration::from_mins(1));
     model.seconds += i64::try_from(left.as_secs()).unwrap() - 1;
     assert_eq!(model.plan(BERLIN).steps, []);
     model.seconds += 1;
