@@ -225,15 +225,14 @@ fn compile_version(
     let below = path.field("schema");
     let below = below.field("openAPIV3Schema");
     let source = version.pointer("/schema/openAPIV3Schema").cloned();
-    let schema = match &source {
-        Some(source) => Schema::compile(source, &below, errors),
-        None => {
-            errors.push(FieldError::required(
-                below.to_string(),
-                "schemas are required",
-            ));
-            Schema::builtin(&json!({ "type": "object" }))
-        }
+    let schema = if let Some(source) = &source {
+        Schema::compile(source, &below, errors)
+    } else {
+        errors.push(FieldError::required(
+            below.to_string(),
+            "schemas are required",
+        ));
+        Schema::builtin(&json!({ "type": "object" }))
     };
     Version {
         name: name.into(),

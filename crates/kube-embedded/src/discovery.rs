@@ -55,7 +55,7 @@ pub(crate) fn serve(
         match words.as_slice() {
             [] => Some(root(registry)),
             ["version"] => Some(version()),
-            ["api"] if aggregated => Some(aggregate(registry, |g| g.is_empty())),
+            ["api"] if aggregated => Some(aggregate(registry, str::is_empty)),
             ["apis"] if aggregated => Some(aggregate(registry, |g| !g.is_empty())),
             ["api"] => Some(json!({
                 "kind": "APIVersions", "apiVersion": "v1", "versions": ["v1"], "serverAddressByClientCIDRs": [],

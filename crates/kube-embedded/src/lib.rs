@@ -27,6 +27,7 @@
 //! What a cluster's controllers do later is done in the operation that causes it: the garbage collector, the end of
 //! namespaces, and the clean-up behind a deleted CRD.
 
+mod builtins;
 mod clock;
 mod convert;
 mod crd;

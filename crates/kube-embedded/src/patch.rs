@@ -9,7 +9,6 @@ use crate::{meta::Json, status::ApiError};
 const MAX_OPERATIONS: usize = 10_000;
 
 /// A patch that was read.
-#[derive(Debug)]
 pub(crate) enum PatchBody {
     Merge(Value),
     Json(Patch),

@@ -13,6 +13,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{
     Api,
     api::{ListParams, PostParams},
+    client::ConfigExt,
 };
 use kube_embedded::{Fault, FaultRule, Server, Verb};
 use serde_json::{Value, json};
@@ -23,12 +24,11 @@ use tokio::{
 };
 
 /// How long anything here may take on a busy machine.
-const DEADLINE: Duration = Duration::from_secs(120);
+const DEADLINE: Duration = Duration::from_mins(2);
 
 /// A server on a port of its own, with a kubeconfig that points to it.
 struct Cluster {
     server: Server,
-    url: String,
     kubectl: PathBuf,
     folder: tempfile::TempDir,
     stop: oneshot::Sender<()>,
@@ -78,7 +78,6 @@ impl Cluster {
         std::fs::write(folder.path().join("config"), server.kubeconfig(&url)).unwrap();
         Some(Self {
             server,
-            url,
             kubectl,
             folder,
             stop,
@@ -418,7 +417,6 @@ async fn a_client_over_http_sees_the_same_server() {
     let connector =
         hyper_util::client::legacy::Client::builder(hyper_util::rt::TokioExecutor::new())
             .build_http::<kube::client::Body>();
-    use kube::client::ConfigExt;
     let service = tower::ServiceBuilder::new()
         .layer(config.base_uri_layer())
         .service(connector);

@@ -36,7 +36,7 @@ fn names(list: &kube::core::ObjectList<DynamicObject>) -> Vec<String> {
     list.items.iter().map(ResourceExt::name_any).collect()
 }
 
-async fn add_namespace(server: &Server, name: &str) {
+fn add_namespace(server: &Server, name: &str) {
     server
         .install(json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name } }))
         .unwrap();
@@ -46,7 +46,7 @@ async fn add_namespace(server: &Server, name: &str) {
 async fn lists_are_sorted_and_selected() {
     let server = widget_server();
     let client = server.client("default");
-    add_namespace(&server, "other").await;
+    add_namespace(&server, "other");
     create(&client, "other", &["a"]).await;
     create(&client, "default", &["c", "a", "b"]).await;
     let api = widgets(&client, "default");
@@ -337,7 +337,7 @@ async fn tables_show_the_columns_of_the_crd() {
         .patch_status("a", &PatchParams::default(), &Patch::Merge(status))
         .await
         .unwrap();
-    tokio::time::advance(Duration::from_secs(300)).await;
+    tokio::time::advance(Duration::from_mins(5)).await;
     let table = raw(
         &client,
         "/apis/example.com/v1/namespaces/default/widgets",

@@ -1,6 +1,7 @@
 //! The body of an answer.
 
 use std::{
+    fmt,
     pin::Pin,
     task::{Context, Poll},
 };
@@ -11,13 +12,25 @@ use hyper::body::{Body, Frame, SizeHint};
 use crate::watch::WatchStream;
 
 /// The body of an answer: all at once, or the lines of a watch as they come.
-#[derive(Debug)]
 pub struct ResponseBody(Kind);
 
-#[derive(Debug)]
 enum Kind {
     Once(Option<Bytes>),
     Watch(Box<WatchStream>),
+}
+
+// What is in a body may be a secret.
+impl fmt::Debug for ResponseBody {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Kind::Once(bytes) => write!(
+                f,
+                "ResponseBody({} bytes)",
+                bytes.as_ref().map_or(0, Bytes::len)
+            ),
+            Kind::Watch(stream) => write!(f, "ResponseBody({stream:?})"),
+        }
+    }
 }
 
 impl ResponseBody {

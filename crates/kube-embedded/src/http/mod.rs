@@ -46,7 +46,6 @@ pub enum TransportError {
 }
 
 /// A request with its body, and what is known about it before it is served.
-#[derive(Debug)]
 pub(crate) struct Incoming {
     pub request: Request<Bytes>,
     pub route: path::Route,

@@ -270,14 +270,13 @@ fn put(
     match (form, wire) {
         (Form::Int, Wire::Number(n)) => object.insert(name.to_owned(), n.cast_signed().into()),
         (Form::Bool, Wire::Number(n)) => object.insert(name.to_owned(), (*n != 0).into()),
-        // An empty text is one that was not set.
-        (Form::Text, Wire::Bytes([])) => None,
+        // An empty text or time is one that was not set.
+        (Form::Text | Form::Time | Form::MicroTime, Wire::Bytes([])) => None,
         (Form::Text, Wire::Bytes(b)) => object.insert(name.to_owned(), utf8(b)?.into()),
         (Form::Bytes, Wire::Bytes(b)) => object.insert(name.to_owned(), BASE64.encode(b).into()),
         (Form::Object(fields), Wire::Bytes(b)) => {
             object.insert(name.to_owned(), message(b, fields, depth + 1)?.into())
         }
-        (Form::Time | Form::MicroTime, Wire::Bytes([])) => None,
         (Form::Time, Wire::Bytes(b)) => {
             object.insert(name.to_owned(), time(b, "%Y-%m-%dT%H:%M:%SZ")?.into())
         }

@@ -99,7 +99,7 @@ impl Outcome {
 }
 
 /// An object that was received, with the fields of it that were dropped.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(crate) struct Received {
     pub object: Json,
     pub warnings: Vec<String>,

@@ -1,6 +1,6 @@
 //! A stored object: its JSON once, and beside it what lists and the garbage collector ask for.
 
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
 use bytes::Bytes;
 use serde_json::Value;
@@ -28,7 +28,6 @@ impl Key {
 }
 
 /// One version of one object. It never changes; a write puts another in its place.
-#[derive(Debug)]
 pub(crate) struct Object {
     pub key: Key,
     pub uid: Arc<str>,
@@ -42,6 +41,16 @@ pub(crate) struct Object {
     pub has_finalizers: bool,
     /// The object in its storage version.
     pub json: Bytes,
+}
+
+// The bytes may hold a secret.
+impl fmt::Debug for Object {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Object")
+            .field("key", &self.key)
+            .field("revision", &self.revision)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Object {

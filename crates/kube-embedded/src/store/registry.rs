@@ -2,7 +2,10 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use crate::resource::{self, FIRST_CUSTOM, Resource, TableId};
+use crate::{
+    builtins::builtins,
+    resource::{FIRST_CUSTOM, Resource, TableId},
+};
 
 /// Resources by (group, plural).
 #[derive(Debug)]
@@ -13,7 +16,7 @@ pub(crate) struct Registry {
 
 impl Registry {
     pub fn new() -> Self {
-        let resources = resource::builtins()
+        let resources = builtins()
             .into_iter()
             .map(|r| ((r.group.clone(), r.plural.clone()), Arc::new(r)))
             .collect();
