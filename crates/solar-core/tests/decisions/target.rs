@@ -545,6 +545,21 @@ fn nothing_is_created_for_an_artifact_that_is_not_held() {
 }
 
 #[test]
+fn a_chart_that_another_target_holds_is_not_rendered_for_this_one() {
+    let mut model = ready();
+    put(&mut model.targets, support::target("edge", "bonn", "reg"));
+    put(&mut model.release_bindings, support::release_binding("edge", "bonn-web", "edge/bonn", "web"));
+    model.settle();
+    let lost = solar_core::names::binding(&web_artifact(&model), "berlin");
+    model.bindings.remove(&name(&format!("edge/{lost}"))).unwrap();
+    model.memory.clear();
+    assert_eq!(model.verdict(BERLIN, "ReleasesRendered"), "False/Pending");
+    assert_eq!(bound_artifacts(&model.plan(BERLIN)), [web_artifact(&model)]);
+    model.settle();
+    assert_eq!(model.verdict(BERLIN, "Ready"), "True/Ready");
+}
+
+#[test]
 fn an_answer_counts_before_the_watch_shows_the_binding() {
     let mut model = Model::scene();
     model.pass(BERLIN);
