@@ -48,6 +48,7 @@ where
     F: Future<Output = T> + 'static,
     T: Send + 'static,
 {
+    solar_controller::telemetry::init("off");
     let run = std::thread::spawn(move || {
         let system = System::with_tokio_rt(|| {
             tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap()
@@ -75,7 +76,7 @@ pub struct Simulation {
 /// An API server with the definitions, and a registry with the example's password.
 pub fn world() -> (Server, RegistryStore) {
     let epoch = "2026-01-01T00:00:00Z".parse().unwrap();
-    let server = Server::builder().clock(Arc::new(TokioClock::new(epoch))).seed(1).build();
+    let server = Server::builder().clock(Arc::new(TokioClock::starting_at(epoch))).seed(1).build();
     for crd in solar_api::crds() {
         server.apply_crd(crd).unwrap();
     }
@@ -200,6 +201,8 @@ impl Simulation {
                 ));
             }
         }
+        lines.push(format!("state: {:?}, API requests: {}", &*self.running.state.borrow(), self.server.request_count()));
+        lines.extend(self.server.requests().iter().rev().take(5).map(|request| format!("{request:?}")));
         lines.push(format!("tags: {:?}", self.tags()));
         lines.join("\n")
     }

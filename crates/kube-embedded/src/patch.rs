@@ -1,6 +1,6 @@
 //! Patches: from a media type and a body to a new object.
 
-use json_patch::{Patch, PatchErrorKind};
+use json_patch::{Patch, PatchErrorKind, PatchOperation};
 use serde_json::Value;
 
 use crate::{meta::Json, status::ApiError};
@@ -53,7 +53,7 @@ impl PatchBody {
             }
             Self::Json(patch) => {
                 let mut value = Value::Object(object);
-                json_patch::patch(&mut value, patch).map_err(|error| refuse(&error))?;
+                apply_operations(&mut value, patch)?;
                 match value {
                     Value::Object(object) => Ok(object),
                     _ => Err(ApiError::bad_request("the patch leaves no object")),
@@ -87,6 +87,20 @@ fn read_json_patch(value: Value) -> Result<PatchBody, ApiError> {
     serde_json::from_value(value)
         .map(PatchBody::Json)
         .map_err(|error| ApiError::bad_request(format!("error decoding patch: {error}")))
+}
+
+/// Applies the operations in their order. As in the real server, a test for `null` holds where nothing is.
+fn apply_operations(value: &mut Value, patch: &Patch) -> Result<(), ApiError> {
+    for operation in &patch.0 {
+        if let PatchOperation::Test(test) = operation
+            && test.value.is_null()
+            && value.pointer(test.path.as_str()).is_none()
+        {
+            continue;
+        }
+        json_patch::patch(value, std::slice::from_ref(operation)).map_err(|error| refuse(&error))?;
+    }
+    Ok(())
 }
 
 fn refuse(error: &json_patch::PatchError) -> ApiError {

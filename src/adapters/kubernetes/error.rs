@@ -89,6 +89,9 @@ impl From<kube::Error> for Problem {
     }
 }
 
+/// What the API server says of a JSON patch that cannot be applied to the object as it is.
+const UNNAMED_REFUSAL: &str = "the server rejected our request due to an error in our request";
+
 fn of_status(status: &kube::core::Status) -> Problem {
     let terminating = status
         .details
@@ -106,8 +109,8 @@ fn of_status(status: &kube::core::Status) -> Problem {
     } else if status.is_forbidden() {
         Problem::Forbidden(status.message.clone())
     } else if status.is_invalid() {
-        // A JSON patch whose test does not hold is answered 422 as well: somebody wrote in between.
-        if status.message.contains("testing ") || status.message.contains("test failed") {
+        // A JSON patch whose test does not hold is answered 422 without naming a field: somebody wrote in between.
+        if status.message.starts_with(UNNAMED_REFUSAL) {
             Problem::Conflict
         } else {
             Problem::Invalid(status.message.clone())
