@@ -119,7 +119,8 @@ pub fn run(cli: Cli) -> ExitCode {
 fn render(args: &RenderArgs) -> Result<(), String> {
     let manifest = std::fs::read_to_string(&args.manifest)
         .map_err(|error| format!("cannot read {}: {error}", args.manifest.display()))?;
-    let summary = render_command::render_manifest(&manifest, &args.output).map_err(|error| error.to_string())?;
+    let summary =
+        render_command::render_manifest(&manifest, &args.output).map_err(|error| error.to_string())?;
     println!("{summary}");
     Ok(())
 }
@@ -132,7 +133,8 @@ fn crds(args: &CrdsArgs) -> Result<(), String> {
             Some(directory) => {
                 let name = crd.metadata.name.unwrap_or_default();
                 let path = directory.join(format!("{name}.yaml"));
-                std::fs::write(&path, yaml).map_err(|error| format!("cannot write {}: {error}", path.display()))?;
+                std::fs::write(&path, yaml)
+                    .map_err(|error| format!("cannot write {}: {error}", path.display()))?;
             }
         }
     }

@@ -41,19 +41,8 @@ pub struct Summary {
 
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            name,
-            version,
-            files,
-            packed_size,
-            packed_digest,
-            ..
-        } = self;
-        write!(
-            f,
-            "{name} {version}: {files} files in {}, ",
-            self.path.display()
-        )?;
+        let Self { name, version, files, packed_size, packed_digest, .. } = self;
+        write!(f, "{name} {version}: {files} files in {}, ", self.path.display())?;
         write!(f, "{packed_size} bytes when packed ({packed_digest})")?;
         if self.is_large {
             write!(
@@ -154,28 +143,15 @@ pub fn render_manifest(manifest_yaml: &str, out: &Path) -> Result<Summary, Rende
 
 fn read_spec(manifest: &str) -> Result<RenderTaskSpec, RenderCommandError> {
     let object = read_object(manifest)?;
-    let text = |key: &str| {
-        object
-            .get(key)
-            .and_then(Value::as_str)
-            .unwrap_or_default()
-            .to_owned()
-    };
+    let text = |key: &str| object.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
     let (api_version, kind) = (text("apiVersion"), text("kind"));
     if api_version != API_VERSION || kind != KIND {
         return Err(RenderCommandError::Kind { api_version, kind });
     }
     let manifest: Manifest = serde_path_to_error::deserialize(object).map_err(|error| {
         let path = error.path().to_string();
-        let field = if path == "." {
-            "the manifest".to_owned()
-        } else {
-            path
-        };
-        RenderCommandError::Field {
-            field,
-            problem: error.into_inner().to_string(),
-        }
+        let field = if path == "." { "the manifest".to_owned() } else { path };
+        RenderCommandError::Field { field, problem: error.into_inner().to_string() }
     })?;
     Ok(manifest.spec)
 }
@@ -192,11 +168,8 @@ fn read_object(manifest: &str) -> Result<Value, RenderCommandError> {
         legacy_octal_numbers: true,
         with_snippet: false,
     };
-    serde_saphyr::from_str_with_options(manifest, options).map_err(|error| {
-        RenderCommandError::Syntax {
-            problem: error.to_string(),
-        }
-    })
+    serde_saphyr::from_str_with_options(manifest, options)
+        .map_err(|error| RenderCommandError::Syntax { problem: error.to_string() })
 }
 
 fn write_folder(out: &Path, chart: &RenderedChart) -> Result<(), RenderCommandError> {
@@ -205,17 +178,11 @@ fn write_folder(out: &Path, chart: &RenderedChart) -> Result<(), RenderCommandEr
         move |source| RenderCommandError::Write { path, source }
     };
     if out.exists() && !out.is_dir() {
-        return Err(occupied(
-            out,
-            "is no folder: name another one, or a path that ends in .tgz",
-        ));
+        return Err(occupied(out, "is no folder: name another one, or a path that ends in .tgz"));
     }
     fs::create_dir_all(out).map_err(fault(out))?;
     if fs::read_dir(out).map_err(fault(out))?.next().is_some() {
-        return Err(occupied(
-            out,
-            "is not empty: empty it, or name another folder",
-        ));
+        return Err(occupied(out, "is not empty: empty it, or name another folder"));
     }
     for (path, bytes) in &chart.files {
         let path = out.join(path);
@@ -228,30 +195,18 @@ fn write_folder(out: &Path, chart: &RenderedChart) -> Result<(), RenderCommandEr
 }
 
 fn write_new(path: &Path, bytes: &[u8]) -> Result<(), RenderCommandError> {
-    let write = || {
-        OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .open(path)?
-            .write_all(bytes)
-    };
+    let write = || OpenOptions::new().write(true).create_new(true).open(path)?.write_all(bytes);
     write().map_err(|source| {
         if source.kind() == io::ErrorKind::AlreadyExists {
             occupied(path, "exists: delete it, or name another path")
         } else {
-            RenderCommandError::Write {
-                path: path.to_path_buf(),
-                source,
-            }
+            RenderCommandError::Write { path: path.to_path_buf(), source }
         }
     })
 }
 
 fn occupied(path: &Path, problem: &'static str) -> RenderCommandError {
-    RenderCommandError::Occupied {
-        path: path.to_path_buf(),
-        problem,
-    }
+    RenderCommandError::Occupied { path: path.to_path_buf(), problem }
 }
 
 #[cfg(test)]
@@ -281,47 +236,26 @@ spec:
 "#;
 
     fn error(manifest: &str, out: &Path) -> String {
-        render_manifest(manifest, out)
-            .expect_err("a fault")
-            .to_string()
+        render_manifest(manifest, out).expect_err("a fault").to_string()
     }
 
     #[test]
     fn a_manifest_becomes_a_folder_or_a_package_of_the_same_files() {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let (chart, package) = (
-            folder.path().join("a/chart"),
-            folder.path().join("chart.tgz"),
-        );
+        let (chart, package) = (folder.path().join("a/chart"), folder.path().join("chart.tgz"));
         let summary = render_manifest(MANIFEST, &chart).expect("a chart");
-        assert_eq!(
-            (summary.name.as_str(), summary.version.as_str()),
-            ("release-podinfo", "v0.0.1-a1b2c3d4")
-        );
-        assert_eq!(
-            (summary.files, summary.is_large, &summary.path),
-            (6, false, &chart)
-        );
+        assert_eq!((summary.name.as_str(), summary.version.as_str()), ("release-podinfo", "v0.0.1-a1b2c3d4"));
+        assert_eq!((summary.files, summary.is_large, &summary.path), (6, false, &chart));
         let packed = render_manifest(MANIFEST, &package).expect("a chart");
         let bytes = fs::read(&package).expect("a package");
-        assert_eq!(
-            (packed.packed_size, &packed.packed_digest),
-            (bytes.len(), &summary.packed_digest)
-        );
+        assert_eq!((packed.packed_size, &packed.packed_digest), (bytes.len(), &summary.packed_digest));
         let files = solar_render::unpack(&bytes).expect("a package");
         assert_eq!(files.len(), 6);
         for (path, bytes) in files {
-            assert_eq!(
-                fs::read(chart.join(&path)).expect("a file"),
-                bytes,
-                "{path}"
-            );
+            assert_eq!(fs::read(chart.join(&path)).expect("a file"), bytes, "{path}");
         }
         let values = fs::read_to_string(chart.join("values.yaml")).expect("values");
-        assert!(
-            values.contains("\"enabled\": true") && values.contains("\"mode\": 8"),
-            "{values}"
-        );
+        assert!(values.contains("\"enabled\": true") && values.contains("\"mode\": 8"), "{values}");
     }
 
     #[test]
@@ -329,8 +263,7 @@ spec:
         let folder = tempfile::tempdir().expect("a temporary folder");
         let object = read_object(MANIFEST).expect("YAML");
         let yaml = render_manifest(MANIFEST, &folder.path().join("yaml.tgz")).expect("a chart");
-        let json =
-            render_manifest(&object.to_string(), &folder.path().join("json.tgz")).expect("a chart");
+        let json = render_manifest(&object.to_string(), &folder.path().join("json.tgz")).expect("a chart");
         assert_eq!(yaml.packed_digest, json.packed_digest);
     }
 
@@ -339,19 +272,10 @@ spec:
         let folder = tempfile::tempdir().expect("a temporary folder");
         let out = folder.path().join("out");
         let cases = [
-            (
-                String::new(),
-                "the manifest is of apiVersion \"\" and kind \"\"",
-            ),
+            (String::new(), "the manifest is of apiVersion \"\" and kind \"\""),
             ("a: [".to_owned(), "the manifest is neither YAML nor JSON: "),
-            (
-                "{\"a\": ".to_owned(),
-                "the manifest is neither YAML nor JSON: ",
-            ),
-            (
-                format!("{MANIFEST}---\n{MANIFEST}"),
-                "the manifest is neither YAML nor JSON: ",
-            ),
+            ("{\"a\": ".to_owned(), "the manifest is neither YAML nor JSON: "),
+            (format!("{MANIFEST}---\n{MANIFEST}"), "the manifest is neither YAML nor JSON: "),
             (
                 MANIFEST.replace("RenderTask", "Release"),
                 "the manifest is of apiVersion \"solar.opendefense.cloud/v1alpha1\" and kind \"Release\": give one of",
@@ -364,14 +288,8 @@ spec:
                 MANIFEST.replace("tag: \"6.7.1\"", "tag: 6.7"),
                 "spec.release.input.resources.chart.tag: invalid type: floating",
             ),
-            (
-                MANIFEST.replace("  type: release\n", "  type: other\n"),
-                "spec.type: unknown variant `other`",
-            ),
-            (
-                MANIFEST.replace("  tag: v0.0.1-a1b2c3d4\n", ""),
-                "spec: missing field `tag`",
-            ),
+            (MANIFEST.replace("  type: release\n", "  type: other\n"), "spec.type: unknown variant `other`"),
+            (MANIFEST.replace("  tag: v0.0.1-a1b2c3d4\n", ""), "spec: missing field `tag`"),
             (
                 MANIFEST.replace("  type: release\n", "  type: bootstrap\n"),
                 "spec.type is bootstrap but spec.bootstrap is missing",
@@ -383,10 +301,7 @@ spec:
         ];
         for (manifest, expected) in cases {
             let error = error(&manifest, &out);
-            assert!(
-                error.starts_with(expected),
-                "{error:?} does not begin with {expected:?}"
-            );
+            assert!(error.starts_with(expected), "{error:?} does not begin with {expected:?}");
             assert!(!out.exists(), "nothing is written after {error}");
         }
     }
@@ -396,20 +311,13 @@ spec:
         let folder = tempfile::tempdir().expect("a temporary folder");
         let file = folder.path().join("file.txt");
         fs::write(&file, "mine").expect("a file");
+        assert!(error(MANIFEST, folder.path()).ends_with("is not empty: empty it, or name another folder"));
         assert!(
-            error(MANIFEST, folder.path())
-                .ends_with("is not empty: empty it, or name another folder")
-        );
-        assert!(
-            error(MANIFEST, &file)
-                .ends_with("is no folder: name another one, or a path that ends in .tgz")
+            error(MANIFEST, &file).ends_with("is no folder: name another one, or a path that ends in .tgz")
         );
         let package = folder.path().join("chart.tgz");
         fs::write(&package, "mine").expect("a file");
-        assert!(
-            error(MANIFEST, &package)
-                .ends_with("chart.tgz exists: delete it, or name another path")
-        );
+        assert!(error(MANIFEST, &package).ends_with("chart.tgz exists: delete it, or name another path"));
         assert_eq!(fs::read_to_string(&package).expect("a file"), "mine");
         assert!(
             error(MANIFEST, &folder.path().join("none/chart.tgz"))

@@ -21,7 +21,12 @@ fn the_examples_become_ready_and_stay_silent() {
         let (requests, pushes) = (sim.server.request_count(), sim.store.log().len());
         tokio::time::sleep(std::time::Duration::from_secs(120)).await;
         assert_eq!(sim.store.log().len(), pushes, "no registry request follows");
-        assert_eq!(sim.server.request_count(), requests, "no API request follows: {:?}", sim.server.requests().last());
+        assert_eq!(
+            sim.server.request_count(),
+            requests,
+            "no API request follows: {:?}",
+            sim.server.requests().last()
+        );
         sim.shut_down().await;
     });
 }
@@ -40,7 +45,8 @@ fn changed_values_give_a_new_tag_and_a_higher_version_and_the_stale_tag_goes() {
         let before = tags_of(&sim, "fleet/fleet/release-web-next");
         assert_eq!(version(&sim, "staging"), 1);
 
-        sim.patch("releases", "fleet", "web-next", json!({ "spec": { "values": { "replicaCount": 5 } } })).await;
+        sim.patch("releases", "fleet", "web-next", json!({ "spec": { "values": { "replicaCount": 5 } } }))
+            .await;
         sim.until("staging and lab have version 2", |sim| {
             sim.all_ready() && version(sim, "staging") == 2 && version(sim, "lab") == 2
         })
@@ -72,7 +78,8 @@ fn a_shared_tag_outlives_the_first_target_and_goes_with_the_second() {
         assert_eq!(tags_of(&sim, "fleet/fleet/release-web-stable"), shared);
 
         sim.delete(&format!("{API}/fleet/targets/edge-2")).await;
-        sim.until("the shared tag is gone", |sim| tags_of(sim, "fleet/fleet/release-web-stable").is_empty()).await;
+        sim.until("the shared tag is gone", |sim| tags_of(sim, "fleet/fleet/release-web-stable").is_empty())
+            .await;
         sim.until("edge-2 is gone", |sim| sim.server.get_object("Target", "fleet", "edge-2").is_none()).await;
         sim.shut_down().await;
     });
@@ -105,7 +112,10 @@ fn deleting_everything_in_any_order_leaves_nothing() {
                 sim.delete(path).await;
             }
             sim.until("nothing of ours is left", |sim| {
-                OUR_KINDS.iter().filter(|kind| **kind != "ReferenceGrant").all(|kind| sim.server.count(kind) == 0)
+                OUR_KINDS
+                    .iter()
+                    .filter(|kind| **kind != "ReferenceGrant")
+                    .all(|kind| sim.server.count(kind) == 0)
                     && sim.tags().is_empty()
             })
             .await;

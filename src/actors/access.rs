@@ -7,6 +7,7 @@ use k8s_openapi::api::core::v1::Secret;
 use solar_core::credential::{self, Credential, CredentialError};
 use solar_core::object::ObjectName;
 use solar_core::record::RegistryRecord;
+use solar_core::world::World;
 use solar_core::{grant, host};
 use thiserror::Error;
 
@@ -114,7 +115,11 @@ fn granted(
 ) -> Result<std::sync::Arc<RegistryRecord>, AccessError> {
     let world = shared.cache.read();
     if !grant::allowed(&world, kind, namespace, "Registry", &registry.namespace) {
-        return Err(AccessError::NotGranted { kind, namespace: namespace.to_string(), registry: registry.clone() });
+        return Err(AccessError::NotGranted {
+            kind,
+            namespace: namespace.to_string(),
+            registry: registry.clone(),
+        });
     }
     world.registries.get(registry).cloned().ok_or_else(|| AccessError::RegistryNotFound(registry.clone()))
 }
@@ -138,10 +143,14 @@ pub async fn secret_credentials(
 }
 
 /// Registry, grant and host as they are now, in a form that differs when one of them does: worth another attempt.
-pub fn surroundings(shared: &Shared, kind: &str, namespace: &std::sync::Arc<str>, registry: Option<&ObjectName>) -> String {
+pub fn surroundings(
+    world: &World,
+    kind: &str,
+    namespace: &std::sync::Arc<str>,
+    registry: Option<&ObjectName>,
+) -> String {
     let Some(registry) = registry else { return String::new() };
-    let world = shared.cache.read();
-    let granted = grant::allowed(&world, kind, namespace, "Registry", &registry.namespace);
+    let granted = grant::allowed(world, kind, namespace, "Registry", &registry.namespace);
     match world.registries.get(registry) {
         None => format!("{registry} absent {granted}"),
         Some(record) => format!(

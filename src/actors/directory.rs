@@ -54,7 +54,9 @@ pub type Factory = fn(&Arc<Shared>, &ActorKey, restarted: bool) -> Arc<dyn Objec
 enum Place {
     Alive(Arc<dyn ObjectAddr>),
     /// The address is about to be given up; whether somebody knocked meanwhile.
-    Parked { knocked: bool },
+    Parked {
+        knocked: bool,
+    },
 }
 
 /// Addresses of object actors by key.

@@ -12,9 +12,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use actix::fut::ActorFutureExt;
 use actix::prelude::SendError;
 use actix::{Actor, ActorContext, Addr, AsyncContext, Context, Handler, Supervised, Supervisor, WrapFuture};
-use actix::fut::ActorFutureExt;
 use futures::future::BoxFuture;
 use solar_core::backoff;
 use solar_core::object::ObjectName;
@@ -464,11 +464,12 @@ impl<R: Reconcile> ObjectActor<R> {
     fn run_errand(&mut self, ctx: &mut Context<Self>, errand: BoxFuture<'static, R::Finding>) {
         self.errand_out = true;
         let permits = self.shared.errands.clone();
-        let task: PassHandle<R::Finding> = self.shared.spawner.spawn_pass(format!("errand of {}", self.key), async move {
-            // The semaphore is never closed.
-            let _permit = permits.acquire_owned().await;
-            errand.await
-        });
+        let task: PassHandle<R::Finding> =
+            self.shared.spawner.spawn_pass(format!("errand of {}", self.key), async move {
+                // The semaphore is never closed.
+                let _permit = permits.acquire_owned().await;
+                errand.await
+            });
         ctx.spawn(task.into_actor(self).map(|ended, actor, ctx| {
             actor.guarded(ctx, |actor, _| {
                 actor.errand_out = false;

@@ -48,7 +48,9 @@ impl Spawner {
     {
         let handle = match &self.hook {
             None => tokio::spawn(future),
-            Some(hook) => tokio::spawn(Hooked { label: label.into(), hook: hook.clone(), future: Box::pin(future) }),
+            Some(hook) => {
+                tokio::spawn(Hooked { label: label.into(), hook: hook.clone(), future: Box::pin(future) })
+            }
         };
         PassHandle { handle }
     }

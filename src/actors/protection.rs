@@ -123,21 +123,19 @@ async fn refers(shared: &Shared, name: &ObjectName, referrer: Referrer) -> Resul
             .await?
             .iter()
             .any(|target| means(&target.spec.render_registry_ref, target.metadata.namespace.as_ref())),
-        "RenderArtifact" => shared
-            .api
-            .list_by::<api::RenderArtifact>(namespace, field, &name.name)
-            .await?
-            .iter()
-            .any(|artifact| {
-                let reference = artifact.spec.registry_ref.as_ref();
-                reference.is_some_and(|reference| means(reference, artifact.metadata.namespace.as_ref()))
-            }),
-        "Release" => shared
-            .api
-            .list_by::<api::Release>(namespace, field, &name.name)
-            .await?
-            .iter()
-            .any(|release| means(&release.spec.component_version_ref, release.metadata.namespace.as_ref())),
+        "RenderArtifact" => {
+            shared.api.list_by::<api::RenderArtifact>(namespace, field, &name.name).await?.iter().any(
+                |artifact| {
+                    let reference = artifact.spec.registry_ref.as_ref();
+                    reference.is_some_and(|reference| means(reference, artifact.metadata.namespace.as_ref()))
+                },
+            )
+        }
+        "Release" => {
+            shared.api.list_by::<api::Release>(namespace, field, &name.name).await?.iter().any(|release| {
+                means(&release.spec.component_version_ref, release.metadata.namespace.as_ref())
+            })
+        }
         "RegistryBinding" => any::<api::RegistryBinding>(shared, namespace, field, name).await?,
         "ReleaseBinding" => any::<api::ReleaseBinding>(shared, namespace, field, name).await?,
         "Profile" => any::<api::Profile>(shared, namespace, field, name).await?,

@@ -41,9 +41,13 @@ impl Reconcile for ReleaseKind {
             release::status(&world, &release, &resolved, pass.shared.clock.wall())
         };
         if let Some(status) = status {
-            let expect = Expect { uid: &release.meta.uid, resource_version: Some(&release.meta.resource_version) };
-            let written =
-                pass.shared.api.write_status::<Release, _>(&pass.name, expect, &release.status, &status).await?;
+            let expect =
+                Expect { uid: &release.meta.uid, resource_version: Some(&release.meta.resource_version) };
+            let written = pass
+                .shared
+                .api
+                .write_status::<Release, _>(&pass.name, expect, &release.status, &status)
+                .await?;
             if let Some(written) = written {
                 let since = pass.now();
                 *pass.memory() = Some(Own::Present { record: Arc::new((&written).into()), since });
@@ -65,6 +69,7 @@ fn observe(pass: &Pass<ReleaseKind>) -> Option<Observed> {
     let release = settle(watched, &mut pass.memory())?;
     watched?;
     let resolved = release::resolve(&world, &release);
-    let version = world.component_versions.get(&release.component_version).map(|version| version.meta.clone());
+    let version =
+        world.component_versions.get(&release.component_version).map(|version| version.meta.clone());
     Some((release, resolved, version))
 }

@@ -26,10 +26,14 @@ impl Reconcile for ReleaseBindingKind {
         let release = {
             let world = pass.shared.cache.read();
             let binding = world.release_bindings.get(&pass.name).filter(|binding| !binding.meta.terminating);
-            binding.and_then(|binding| world.releases.get(&binding.release)).map(|release| release.meta.clone())
+            binding
+                .and_then(|binding| world.releases.get(&binding.release))
+                .map(|release| release.meta.clone())
         };
         // A Release that is going and was never held cannot be held any more: it counts as absent.
-        if let Some(release) = release.filter(|meta| !meta.terminating && !meta.has_finalizer(RELEASE_REF_FINALIZER)) {
+        if let Some(release) =
+            release.filter(|meta| !meta.terminating && !meta.has_finalizer(RELEASE_REF_FINALIZER))
+        {
             protect::<Release>(&pass.shared, &release, RELEASE_REF_FINALIZER).await?;
         }
         Ok(None)

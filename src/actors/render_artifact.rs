@@ -14,7 +14,8 @@ use serde_json::json;
 use solar_api::conditions::oci_cleanup;
 use solar_api::names::RENDER_ARTIFACT_FINALIZER;
 use solar_api::{
-    LocalReference, RenderArtifact, RenderArtifactSpec, RenderArtifactStatus, RenderBinding, RenderBindingSpec, Target,
+    LocalReference, RenderArtifact, RenderArtifactSpec, RenderArtifactStatus, RenderBinding,
+    RenderBindingSpec, Target,
 };
 use solar_core::artifact::{
     self, ArtifactMemory, ArtifactStep, BindDecision, BindingChange, Owner, PushDecision, View, binding_name,
@@ -26,6 +27,7 @@ use solar_core::overlay::{Moment, Own};
 use solar_core::record::{RenderArtifactRecord, RenderBindingRecord};
 use solar_core::routes::{ActorKey, ActorKind, RENDER_ARTIFACT};
 use solar_core::target::{BindAnswer, Coordinates, EventOrder};
+use solar_core::world::World;
 use tokio::sync::oneshot;
 
 use super::access::{self, AccessError};
@@ -123,7 +125,7 @@ impl Reconcile for RenderArtifactKind {
                 let options = pass.shared.options.artifact;
                 let mut memory = pass.memory();
                 let view = View::of(&world, &pass.name, &mut memory.core);
-                let key = cleanup_fingerprint(pass, &view);
+                let key = cleanup_fingerprint(&world, pass, &view);
                 retry_if_changed(&mut memory.core, key);
                 artifact::next(&view, &mut memory.core, &options, now)
             };
@@ -150,10 +152,10 @@ fn view(pass: &Pass<RenderArtifactKind>) -> View {
 }
 
 /// What a clean-up depends on besides the registry; a Secret is not watched.
-fn cleanup_fingerprint(pass: &Pass<RenderArtifactKind>, view: &View) -> Option<String> {
+fn cleanup_fingerprint(world: &World, pass: &Pass<RenderArtifactKind>, view: &View) -> Option<String> {
     let artifact = view.artifact.as_ref()?;
     let namespace = &pass.name.namespace;
-    let around = access::surroundings(&pass.shared, "RenderArtifact", namespace, artifact.registry.as_ref());
+    let around = access::surroundings(world, "RenderArtifact", namespace, artifact.registry.as_ref());
     Some(format!("{around} {:?}", artifact.registry))
 }
 
@@ -179,7 +181,13 @@ async fn serve(pass: &mut Pass<RenderArtifactKind>, request: ArtifactRequest) ->
                 Err(error) => {
                     // Forbidden for good in a namespace that goes: the Target goes with it.
                     if !is_namespace_terminating(&error) {
-                        pass.put_back(ArtifactRequest::Bind { owner, coordinates, registry, render_task, reply_to });
+                        pass.put_back(ArtifactRequest::Bind {
+                            owner,
+                            coordinates,
+                            registry,
+                            render_task,
+                            reply_to,
+                        });
                     }
                     Err(error)
                 }
@@ -239,7 +247,9 @@ async fn bind(
     };
     let (binding, create_artifact) = match decision {
         BindDecision::Collision { with } => return Ok(BindAnswer::Collision { with }),
-        BindDecision::Terminating { retry_after, cause } => return Ok(BindAnswer::Terminating { retry_after, cause }),
+        BindDecision::Terminating { retry_after, cause } => {
+            return Ok(BindAnswer::Terminating { retry_after, cause });
+        }
         BindDecision::Proceed { binding, create_artifact } => (binding, create_artifact),
     };
     change_binding(pass, owner, registry, binding).await?;
@@ -263,8 +273,11 @@ async fn change_binding(
         BindingChange::Repoint(old) => {
             let expect = Expect { uid: &old.meta.uid, resource_version: Some(&old.meta.resource_version) };
             let reference = reference(&pass.name.namespace, registry);
-            let patched: RenderBinding =
-                pass.shared.api.merge(&old.meta.name, expect, json!({ "spec": { "registryRef": reference } })).await?;
+            let patched: RenderBinding = pass
+                .shared
+                .api
+                .merge(&old.meta.name, expect, json!({ "spec": { "registryRef": reference } }))
+                .await?;
             keep_binding(pass, &patched);
             Ok(())
         }
@@ -394,7 +407,9 @@ async fn open_push(
         PushDecision::Granted { ticket, known_digest } => PushAnswer::Granted { ticket, known_digest },
         PushDecision::NotBound => PushAnswer::NotBound,
         PushDecision::Busy => PushAnswer::Busy,
-        PushDecision::Terminating | PushDecision::ReadFirst => PushAnswer::Terminating { retry_after: ASK_AGAIN },
+        PushDecision::Terminating | PushDecision::ReadFirst => {
+            PushAnswer::Terminating { retry_after: ASK_AGAIN }
+        }
     })
 }
 
@@ -407,7 +422,8 @@ async fn pushed(
 ) -> Result<(), PassError> {
     let open = pass.memory().core.ticket.clone().filter(|open| open.id == ticket);
     let Some(open) = open else { return Ok(()) };
-    let artifact = view(pass).artifact.filter(|artifact| Some(&artifact.meta.uid) == open.artifact_uid.as_ref());
+    let artifact =
+        view(pass).artifact.filter(|artifact| Some(&artifact.meta.uid) == open.artifact_uid.as_ref());
     if let Some(artifact) = artifact {
         let url = solar_core::layout::chart_url(&artifact.base_url, &artifact.repository, &artifact.tag);
         let wanted = RenderArtifactStatus {
@@ -517,7 +533,10 @@ async fn read(pass: &Pass<RenderArtifactKind>) -> Result<(), PassError> {
 }
 
 /// Removes a binding whose owner is gone by API read, or is another of the same name.
-async fn check_owner(pass: &Pass<RenderArtifactKind>, binding: &RenderBindingRecord) -> Result<(), PassError> {
+async fn check_owner(
+    pass: &Pass<RenderArtifactKind>,
+    binding: &RenderBindingRecord,
+) -> Result<(), PassError> {
     let owner = pass.shared.api.get::<Target>(&binding.owner).await?;
     let uid = owner.and_then(|target| target.metadata.uid);
     let stands = match (&uid, &binding.controller) {
@@ -538,15 +557,17 @@ async fn check_owner(pass: &Pass<RenderArtifactKind>, binding: &RenderBindingRec
 
 async fn repin(pass: &Pass<RenderArtifactKind>, registry: &ObjectName) -> Result<(), PassError> {
     let Some(artifact) = view(pass).artifact else { return Ok(()) };
-    let expect =
-        Expect { uid: &artifact.meta.uid, resource_version: Some(&artifact.meta.resource_version) };
+    let expect = Expect { uid: &artifact.meta.uid, resource_version: Some(&artifact.meta.resource_version) };
     let change = json!({ "spec": { "registryRef": reference(&pass.name.namespace, registry) } });
     let patched: RenderArtifact = pass.shared.api.merge(&pass.name, expect, change).await?;
     keep_artifact(pass, &patched);
     Ok(())
 }
 
-async fn delete_binding(pass: &Pass<RenderArtifactKind>, binding: &RenderBindingRecord) -> Result<(), PassError> {
+async fn delete_binding(
+    pass: &Pass<RenderArtifactKind>,
+    binding: &RenderBindingRecord,
+) -> Result<(), PassError> {
     let expect = Expect { uid: &binding.meta.uid, resource_version: None };
     let left = pass.shared.api.delete::<RenderBinding>(&binding.meta.name, expect).await?;
     match left {
@@ -566,7 +587,9 @@ async fn finish(pass: &Pass<RenderArtifactKind>, artifact: &RenderArtifactRecord
         .await?;
     if let Some(binding) = bindings.first() {
         let name = binding.metadata.name.as_deref().unwrap_or_default();
-        let note = format!("RenderBinding {name} appeared while the tag was deleted; its owner pushes the chart again");
+        let note = format!(
+            "RenderBinding {name} appeared while the tag was deleted; its owner pushes the chart again"
+        );
         emit(pass, artifact, EventOrder { warning: true, reason: "OCICleanupFailed", note });
     }
     let meta = &artifact.meta;
@@ -748,7 +771,8 @@ async fn cleaned_up(
     metrics::counter!("solar_tag_deletions_total", "result" => "failure").increment(1);
     let jitter = pass.rng.f64();
     let now = pass.now();
-    let message = format!("{}/{}:{} was not deleted: {failure}", artifact.base_url, artifact.repository, artifact.tag);
+    let message =
+        format!("{}/{}:{} was not deleted: {failure}", artifact.base_url, artifact.repository, artifact.tag);
     fail_cleanup(&mut pass.memory().core, message.clone(), now, jitter);
     let reason = match &failure {
         CleanupFailure::Access(_) => oci_cleanup::AUTH_FAILED,
@@ -789,8 +813,7 @@ async fn write_status(
     artifact: &RenderArtifactRecord,
     wanted: &RenderArtifactStatus,
 ) -> Result<(), PassError> {
-    let expect =
-        Expect { uid: &artifact.meta.uid, resource_version: Some(&artifact.meta.resource_version) };
+    let expect = Expect { uid: &artifact.meta.uid, resource_version: Some(&artifact.meta.resource_version) };
     let written = pass
         .shared
         .api

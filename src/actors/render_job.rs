@@ -226,7 +226,8 @@ impl Job {
         let held = |retry_after| Err(End::Outcome(JobOutcome::Held { retry_after }));
         match answer.await {
             Ok(PushAnswer::Granted { ticket, known_digest }) => {
-                let open = OpenTicket { artifact: self.task.artifact(), ticket: ticket.id, unanswered_since: None };
+                let open =
+                    OpenTicket { artifact: self.task.artifact(), ticket: ticket.id, unanswered_since: None };
                 *self.slot() = Some(open);
                 Ok(known_digest)
             }
@@ -252,13 +253,20 @@ impl Job {
         match (&task.registry, &task.push_secret) {
             (Some(registry), _) => {
                 let kind = if self.target_names(registry) { "Target" } else { "RenderTask" };
-                let found =
-                    access::endpoint(&self.shared, kind, namespace, Some(registry), &task.base_url, &task.repository);
+                let found = access::endpoint(
+                    &self.shared,
+                    kind,
+                    namespace,
+                    Some(registry),
+                    &task.base_url,
+                    &task.repository,
+                );
                 Ok(found.await?)
             }
             (None, Some(secret)) => {
                 let credentials =
-                    access::secret_credentials(&self.shared, secret, &task.base_url, &task.repository).await?;
+                    access::secret_credentials(&self.shared, secret, &task.base_url, &task.repository)
+                        .await?;
                 Ok(Endpoint::anonymous(&*task.base_url, task.plain_http).with_credentials(credentials))
             }
             (None, None) => Ok(Endpoint::anonymous(&*task.base_url, task.plain_http)),
@@ -280,11 +288,15 @@ impl Job {
     async fn look(&self, endpoint: &Endpoint) -> Result<Option<Digest>, End> {
         let tag = Reference::tag(self.task.tag.to_string());
         let registry = &self.shared.registry;
-        let Some(found) = registry.head(endpoint, &self.task.repository, &tag).await? else { return Ok(None) };
+        let Some(found) = registry.head(endpoint, &self.task.repository, &tag).await? else {
+            return Ok(None);
+        };
         if found == *self.chart.artifact.digest() {
             return Ok(Some(found));
         }
-        let Some(manifest) = registry.manifest(endpoint, &self.task.repository, &tag).await? else { return Ok(None) };
+        let Some(manifest) = registry.manifest(endpoint, &self.task.repository, &tag).await? else {
+            return Ok(None);
+        };
         if is_marked_manifest(&manifest.bytes) {
             return Ok(None);
         }
@@ -358,7 +370,10 @@ impl Job {
                 Ok(()) => return Ok(()),
                 Err((Undelivered::Full | Undelivered::Ending, Some(back))) => request = back,
                 Err((undelivered, _)) => {
-                    return Err(End::Surroundings { message: format!("{key}: {undelivered}"), retry_after: None });
+                    return Err(End::Surroundings {
+                        message: format!("{key}: {undelivered}"),
+                        retry_after: None,
+                    });
                 }
             }
             tokio::time::sleep(REDELIVERY).await;

@@ -113,7 +113,8 @@ impl RenderPool {
         let ticket: TicketInUse = Arc::default();
         let job = render_job::run(self.shared.clone(), submission.clone(), ready, ticket.clone());
         let timeout = self.shared.options.render_timeout;
-        let handle = self.shared.spawner.spawn_pass(format!("job of {task}"), tokio::time::timeout(timeout, job));
+        let handle =
+            self.shared.spawner.spawn_pass(format!("job of {task}"), tokio::time::timeout(timeout, job));
         self.leaders.entry(submission.content_key.clone()).or_insert_with(|| task.clone());
         metrics::gauge!("solar_render_slots_in_use").increment(1.0);
         let ended_task = task.clone();
@@ -149,7 +150,13 @@ impl RenderPool {
 
     /// The submissions that waited for this job go on with its chart: as many at once as there are slots, the rest
     /// behind the first of them.
-    fn lead_on(&mut self, ctx: &mut Context<Self>, content: &str, task: &ObjectName, ready: Option<ReadyChart>) {
+    fn lead_on(
+        &mut self,
+        ctx: &mut Context<Self>,
+        content: &str,
+        task: &ObjectName,
+        ready: Option<ReadyChart>,
+    ) {
         if self.leaders.get(content) == Some(task) {
             self.leaders.remove(content);
         }
@@ -181,7 +188,8 @@ impl RenderPool {
     }
 
     fn hand_back(&self, ctx: &mut Context<Self>, open: render_job::OpenTicket) {
-        let request = ArtifactRequest::PushFailed { ticket: open.ticket, unanswered_since: open.unanswered_since };
+        let request =
+            ArtifactRequest::PushFailed { ticket: open.ticket, unanswered_since: open.unanswered_since };
         let to = ActorKey::new(RENDER_ARTIFACT, open.artifact.clone());
         if let Err((Undelivered::Full | Undelivered::Ending, _)) =
             self.shared.request::<RenderArtifactKind>(&to, request)
@@ -244,9 +252,10 @@ impl Handler<Withdraw> for RenderPool {
             waiting.retain(|submission| submission.task != withdraw.task);
         }
         self.joined.retain(|_, waiting| !waiting.is_empty());
-        let shared = self.jobs.get(&withdraw.task).is_some_and(|job| {
-            self.joined.contains_key(&job.submission.content_key)
-        });
+        let shared = self
+            .jobs
+            .get(&withdraw.task)
+            .is_some_and(|job| self.joined.contains_key(&job.submission.content_key));
         if shared {
             // Others wait for this chart: the job goes on, and finds out by itself that its task is gone.
             return;
@@ -281,4 +290,3 @@ impl Handler<GetPoolSnapshot> for RenderPool {
         }
     }
 }
-

@@ -61,8 +61,8 @@ impl Reconcile for RenderTaskKind {
                 withdraw(pass);
             }
             let step = {
-                let around = surroundings(&pass.shared, &task);
                 let world = pass.shared.cache.read();
+                let around = surroundings(&world, &task);
                 let artifact = world.render_artifacts.get(&task.artifact()).cloned();
                 let view = TaskView {
                     artifact: artifact.as_deref(),
@@ -112,8 +112,8 @@ fn is_bound(world: &World, task: &RenderTaskRecord) -> bool {
         .is_some_and(|binding| binding.controller.as_ref().is_some_and(|holder| holder.uid == owner.uid))
 }
 
-fn surroundings(shared: &Shared, task: &RenderTaskRecord) -> String {
-    access::surroundings(shared, "RenderTask", &task.meta.name.namespace, task.registry.as_ref())
+fn surroundings(world: &World, task: &RenderTaskRecord) -> String {
+    access::surroundings(world, "RenderTask", &task.meta.name.namespace, task.registry.as_ref())
 }
 
 fn take_in_answers(pass: &mut Pass<RenderTaskKind>) {
@@ -157,11 +157,8 @@ fn withdraw(pass: &Pass<RenderTaskKind>) {
     if !memory.core.submitted {
         return;
     }
-    let withdrawn = pass
-        .shared
-        .pool
-        .get()
-        .is_none_or(|pool| pool.try_send(Withdraw { task: pass.name.clone() }).is_ok());
+    let withdrawn =
+        pass.shared.pool.get().is_none_or(|pool| pool.try_send(Withdraw { task: pass.name.clone() }).is_ok());
     if withdrawn {
         memory.core.submitted = false;
     }
@@ -174,11 +171,8 @@ async fn write_status(
     event: Option<EventOrder>,
 ) -> Result<(), PassError> {
     let expect = Expect { uid: &task.meta.uid, resource_version: Some(&task.meta.resource_version) };
-    let written = pass
-        .shared
-        .api
-        .write_status::<RenderTask, _>(&pass.name, expect, &task.status, status)
-        .await?;
+    let written =
+        pass.shared.api.write_status::<RenderTask, _>(&pass.name, expect, &task.status, status).await?;
     if let Some(written) = written {
         let mut record = RenderTaskRecord::from(&written);
         record.seen_created = task.seen_created;

@@ -12,8 +12,9 @@ use actix::{
 use actix_rt::ArbiterHandle;
 use solar_api as api;
 use solar_core::record::{
-    ComponentRecord, ComponentVersionRecord, GrantRecord, RegistryBindingRecord, RegistryRecord, ReleaseBindingRecord,
-    ReleaseRecord, RenderArtifactRecord, RenderBindingRecord, RenderTaskRecord, TargetRecord,
+    ComponentRecord, ComponentVersionRecord, GrantRecord, RegistryBindingRecord, RegistryRecord,
+    ReleaseBindingRecord, ReleaseRecord, RenderArtifactRecord, RenderBindingRecord, RenderTaskRecord,
+    TargetRecord,
 };
 use solar_core::routes::{ActorKind, Routed};
 use tokio::sync::watch;
@@ -259,11 +260,8 @@ impl Handler<Retire> for Root {
         let asked = addr.ask_whether_idle();
         let asked = async move {
             let idle = asked.await;
-            let knocked = if idle {
-                shared.directory.remove(&key)
-            } else {
-                shared.directory.reinstate(&key, addr)
-            };
+            let knocked =
+                if idle { shared.directory.remove(&key) } else { shared.directory.reinstate(&key, addr) };
             if knocked {
                 shared.wake(&key, Cause::Change);
             }

@@ -13,6 +13,7 @@ use tokio::sync::Semaphore;
 
 use super::directory::{Directory, Undelivered};
 use super::gate::Gate;
+use super::object::{Handle, Reconcile};
 use super::pass::Spawner;
 use super::render_pool::RenderPool;
 use super::timers::TimerQueue;
@@ -23,7 +24,6 @@ use crate::adapters::oci::OciRegistry;
 use crate::adapters::rng;
 use crate::messages::object::{Answer, Answered, Asked, Cause};
 use crate::messages::root::Retire;
-use super::object::{Handle, Reconcile};
 
 /// How the controller works, set once at start.
 #[derive(Clone, Debug)]
@@ -167,13 +167,22 @@ impl Shared {
     }
 
     /// Hands an answer to the actor of `to`. One that cannot be handed over is asked for again by whoever waits for it.
-    pub fn answer(self: &Arc<Self>, to: &ActorKey, from: ActorKey, answer: Answer) -> Result<(), Undelivered> {
+    pub fn answer(
+        self: &Arc<Self>,
+        to: &ActorKey,
+        from: ActorKey,
+        answer: Answer,
+    ) -> Result<(), Undelivered> {
         let answered = Answered { from, answer };
         self.directory.say(self, to, |addr| addr.answer(answered.clone()))
     }
 
     /// Puts a request into the queue of the actor of `R` for `key`. A request that is not taken is handed back.
-    pub fn request<R: Reconcile>(self: &Arc<Self>, key: &ActorKey, request: R::Request) -> Result<(), (Undelivered, Option<R::Request>)> {
+    pub fn request<R: Reconcile>(
+        self: &Arc<Self>,
+        key: &ActorKey,
+        request: R::Request,
+    ) -> Result<(), (Undelivered, Option<R::Request>)> {
         let mut request = Some(request);
         let said = self.directory.say(self, key, |addr| {
             let Some(handle) = addr.as_any().downcast_ref::<Handle<R>>() else {

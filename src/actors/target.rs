@@ -8,8 +8,9 @@ use kube::Resource as _;
 use kube::api::ObjectMeta;
 use solar_api::names::{REGISTRY_REF_FINALIZER, TARGET_FINALIZER};
 use solar_api::{
-    BootstrapConfig, BootstrapInput, ComponentVersion, LocalReference, Registry, Release, ReleaseConfig, ReleaseInput,
-    RenderArtifact, RenderBinding, RenderTask, RenderTaskSpec, RenderTaskType, ResolvedResourceAccess, Target,
+    BootstrapConfig, BootstrapInput, ComponentVersion, LocalReference, Registry, Release, ReleaseConfig,
+    ReleaseInput, RenderArtifact, RenderBinding, RenderTask, RenderTaskSpec, RenderTaskType,
+    ResolvedResourceAccess, Target,
 };
 use solar_core::artifact::Owner;
 use solar_core::object::ObjectName;
@@ -17,8 +18,8 @@ use solar_core::overlay::{Moment, Own, settle};
 use solar_core::record::TargetRecord;
 use solar_core::routes::{ActorKey, ActorKind, RENDER_ARTIFACT, TARGET};
 use solar_core::target::{
-    self, BindAnswer, BindOrder, BootstrapHistory, BootstrapTaskOrder, Coordinates, GivenVersion, ReleaseTaskOrder, TargetMemory,
-    TargetStep,
+    self, BindAnswer, BindOrder, BootstrapHistory, BootstrapTaskOrder, Coordinates, GivenVersion,
+    ReleaseTaskOrder, TargetMemory, TargetStep,
 };
 use solar_core::world::{IndexKey, World};
 use solar_core::{content, host, layout};
@@ -168,11 +169,16 @@ fn is_settled(
     let here = |name: &Arc<str>| target.meta.name.sibling(name.clone());
     match deed {
         // An answer that is not Bound has its own time for asking again.
-        Deed::Bind((artifact, _)) => answers.contains_key(artifact) || is_seen(world, target, &here(artifact)),
+        Deed::Bind((artifact, _)) => {
+            answers.contains_key(artifact) || is_seen(world, target, &here(artifact))
+        }
         Deed::Unbind(artifact) => !is_bound(world, target, &here(artifact)),
         Deed::Create(task) => world.render_tasks.get(&here(task)).is_some(),
         Deed::Delete(uid) => {
-            let own = world.render_tasks.by(&IndexKey::Owner(target.meta.name.clone())).any(|task| task.meta.uid == *uid);
+            let own = world
+                .render_tasks
+                .by(&IndexKey::Owner(target.meta.name.clone()))
+                .any(|task| task.meta.uid == *uid);
             !own
         }
         Deed::Protect(registry) => world
@@ -183,7 +189,10 @@ fn is_settled(
 }
 
 fn is_bound(world: &World, target: &TargetRecord, artifact: &ObjectName) -> bool {
-    world.render_bindings.by(&IndexKey::Artifact(artifact.clone())).any(|binding| binding.owner == target.meta.name)
+    world
+        .render_bindings
+        .by(&IndexKey::Artifact(artifact.clone()))
+        .any(|binding| binding.owner == target.meta.name)
 }
 
 /// Whether `deed` is to be done now: it was not, or so long ago that it is done again.
@@ -224,7 +233,10 @@ async fn perform(
     Ok(None)
 }
 
-async fn add_own_finalizer(pass: &Pass<TargetKind>, target: &TargetRecord) -> Result<Arc<TargetRecord>, PassError> {
+async fn add_own_finalizer(
+    pass: &Pass<TargetKind>,
+    target: &TargetRecord,
+) -> Result<Arc<TargetRecord>, PassError> {
     let meta = &target.meta;
     let patch = add_finalizer(&meta.uid, &meta.finalizers, TARGET_FINALIZER);
     let patched = pass.shared.api.patch::<Target>(&pass.name, &patch).await?;
@@ -237,7 +249,8 @@ async fn write_status(
     status: &solar_api::TargetStatus,
 ) -> Result<Option<Arc<TargetRecord>>, PassError> {
     let expect = Expect { uid: &target.meta.uid, resource_version: Some(&target.meta.resource_version) };
-    let written = pass.shared.api.write_status::<Target, _>(&pass.name, expect, &target.status, status).await?;
+    let written =
+        pass.shared.api.write_status::<Target, _>(&pass.name, expect, &target.status, status).await?;
     Ok(written.map(|written| keep(pass, &written)))
 }
 
@@ -307,7 +320,8 @@ async fn create_release_task(
     }
     let made = async {
         let shared = &pass.shared;
-        let release = shared.payloads.get::<Release>(&shared.api, &order.release, &order.release_version).await?;
+        let release =
+            shared.payloads.get::<Release>(&shared.api, &order.release, &order.release_version).await?;
         let version = shared
             .payloads
             .get::<ComponentVersion>(&shared.api, &order.component_version, &order.component_version_version)
@@ -324,7 +338,11 @@ async fn create_release_task(
     undo_if_failed(pass, &order.name, made)
 }
 
-fn undo_if_failed(pass: &Pass<TargetKind>, task: &Arc<str>, made: Result<(), PassError>) -> Result<(), PassError> {
+fn undo_if_failed(
+    pass: &Pass<TargetKind>,
+    task: &Arc<str>,
+    made: Result<(), PassError>,
+) -> Result<(), PassError> {
     if made.is_err() {
         pass.memory().done.remove(&Deed::Create(task.clone()));
     }
@@ -360,7 +378,8 @@ async fn create_bootstrap_task(
     }
     let made = async {
         let shared = &pass.shared;
-        let whole = shared.payloads.get::<Target>(&shared.api, &pass.name, &target.meta.resource_version).await?;
+        let whole =
+            shared.payloads.get::<Target>(&shared.api, &pass.name, &target.meta.resource_version).await?;
         let userdata = whole.spec.userdata.clone().unwrap_or_default();
         if solar_core::hash::PayloadHash::of_object(Some(&userdata)) != target.userdata {
             return Err(PassError::Outdated(pass.name.clone()));
@@ -384,7 +403,8 @@ fn spec(
     release: Option<ReleaseConfig>,
     bootstrap: Option<BootstrapConfig>,
 ) -> RenderTaskSpec {
-    let plain_http = pass.shared.cache.read().registries.get(registry).is_some_and(|registry| registry.plain_http);
+    let plain_http =
+        pass.shared.cache.read().registries.get(registry).is_some_and(|registry| registry.plain_http);
     let name = &target.meta.name;
     RenderTaskSpec {
         type_: if release.is_some() { RenderTaskType::Release } else { RenderTaskType::Bootstrap },
@@ -492,11 +512,13 @@ async fn look_up(
         .list_by::<RenderArtifact>(Some(&target.namespace), "spec.repository", &repository)
         .await
         .map_err(|error| error.to_string())?;
-    let endpoint = access::endpoint(&shared, "Target", &target.namespace, Some(&registry), &base_url, &repository)
-        .await
-        .map_err(|error| error.to_string())?;
+    let endpoint =
+        access::endpoint(&shared, "Target", &target.namespace, Some(&registry), &base_url, &repository)
+            .await
+            .map_err(|error| error.to_string())?;
     let tags = shared.registry.tags(&endpoint, &repository).await.map_err(|error| error.to_string())?;
     let of_artifacts = artifacts.iter().map(|artifact| artifact.spec.tag.as_str());
-    let versions = of_artifacts.chain(tags.iter().map(String::as_str)).filter_map(layout::parse_bootstrap_tag);
+    let versions =
+        of_artifacts.chain(tags.iter().map(String::as_str)).filter_map(layout::parse_bootstrap_tag);
     Ok(BootstrapHistory { highest: versions.max().unwrap_or(0) })
 }

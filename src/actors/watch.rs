@@ -43,13 +43,18 @@ where
     R: Routed + for<'a> From<&'a K>,
 {
     /// A watch that tells `root` when its kind is listed.
-    pub fn new(shared: Arc<Shared>, root: Recipient<KindSynced>, critical: Recipient<CriticalPartDied>) -> Self {
+    pub fn new(
+        shared: Arc<Shared>,
+        root: Recipient<KindSynced>,
+        critical: Recipient<CriticalPartDied>,
+    ) -> Self {
         Self { shared, root, critical, restarts: 0, of: PhantomData }
     }
 
     fn run(&mut self, ctx: &mut Context<Self>) {
         let label = format!("watch of {}", kind_of::<K>());
-        let task = self.shared.spawner.spawn_pass(label, follow::<K, R>(self.shared.clone(), self.root.clone()));
+        let task =
+            self.shared.spawner.spawn_pass(label, follow::<K, R>(self.shared.clone(), self.root.clone()));
         ctx.spawn(task.into_actor(self).map(|ended, watch, ctx| {
             let reason = ended.err().map_or_else(|| "ended".to_owned(), |died| died.to_string());
             watch.ended(ctx, reason);

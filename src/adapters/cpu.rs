@@ -21,7 +21,10 @@ pub struct Panicked;
 impl Cpu {
     /// Runs `work` and returns its result; a panic in it is an error.
     #[allow(clippy::disallowed_methods, reason = "the one place that hands work to the blocking threads")]
-    pub async fn run<T: Send + 'static>(self, work: impl FnOnce() -> T + Send + 'static) -> Result<T, Panicked> {
+    pub async fn run<T: Send + 'static>(
+        self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Panicked> {
         match self {
             Self::Threads => tokio::task::spawn_blocking(work).await.map_err(|_| Panicked),
             Self::Inline => catch_unwind(AssertUnwindSafe(work)).map_err(|_| Panicked),

@@ -58,7 +58,9 @@ pub struct DevArgs {
 /// Why `dev` did not start, or ended.
 #[derive(Debug, Error)]
 enum DevError {
-    #[error("cannot listen on {address} ({flag}): {error}; free that port, or choose another one with {flag}")]
+    #[error(
+        "cannot listen on {address} ({flag}): {error}; free that port, or choose another one with {flag}"
+    )]
     Listen { flag: &'static str, address: SocketAddr, error: std::io::Error },
     #[error("cannot use {path} (--data-dir): {error}", path = .path.display())]
     DataDir { path: PathBuf, error: std::io::Error },
@@ -120,7 +122,11 @@ async fn dev(args: DevArgs, arbiters: Vec<actix_rt::ArbiterHandle>) -> Result<()
         examples::apply(&server.client("default"), &objects).await?;
         println!("Applied {} example objects", objects.len());
         let targets = objects.iter().filter(|example| example.resource.kind == "Target");
-        targets.map(|target| ObjectName::new(target.object.namespace().unwrap_or_default(), target.object.name_any())).collect()
+        targets
+            .map(|target| {
+                ObjectName::new(target.object.namespace().unwrap_or_default(), target.object.name_any())
+            })
+            .collect()
     };
     let ended = attend(&args, &running, &expected, began, &kubeconfig, &registry_address).await;
     running.shut_down().await;
@@ -171,7 +177,10 @@ async fn attend(
 
 fn unready(running: &Running, expected: &[ObjectName]) -> String {
     let stages = progress::stages(&running.shared, expected);
-    let lines = stages.iter().filter(|(_, stage)| !stage.ready).map(|(name, stage)| format!("  {name}  {}", stage.text));
+    let lines = stages
+        .iter()
+        .filter(|(_, stage)| !stage.ready)
+        .map(|(name, stage)| format!("  {name}  {}", stage.text));
     lines.collect::<Vec<_>>().join("\n")
 }
 

@@ -7,8 +7,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use solar_controller::adapters::oci::{
-    Artifact, DeleteOutcome, Endpoint, HttpRegistry, HttpRegistryOptions, OciErrorKind,
-    OciRegistry, Reference, UntagError, UntagOutcome, UntagProgress, UntagRequest, untag,
+    Artifact, DeleteOutcome, Endpoint, HttpRegistry, HttpRegistryOptions, OciErrorKind, OciRegistry,
+    Reference, UntagError, UntagOutcome, UntagProgress, UntagRequest, untag,
 };
 
 use crate::support::{REPOSITORY, basic, chart, http_client, patient};
@@ -29,12 +29,8 @@ impl Drop for Server {
 }
 
 fn installed(program: &str) -> bool {
-    let found = Command::new(program)
-        .arg("--help")
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status()
-        .is_ok();
+    let found =
+        Command::new(program).arg("--help").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok();
     if !found {
         eprintln!("{program} is not installed: this test checks nothing");
     }
@@ -42,16 +38,9 @@ fn installed(program: &str) -> bool {
 }
 
 fn run(folder: &Path, program: &str, arguments: &[&str]) {
-    let output = Command::new(program)
-        .args(arguments)
-        .current_dir(folder)
-        .output()
-        .expect("the program runs");
-    assert!(
-        output.status.success(),
-        "{program}: {}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    let output =
+        Command::new(program).args(arguments).current_dir(folder).output().expect("the program runs");
+    assert!(output.status.success(), "{program}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
 impl Server {
@@ -74,11 +63,7 @@ impl Server {
             .stderr(Stdio::null())
             .spawn()
             .expect("the registry starts");
-        let server = Self {
-            child,
-            host,
-            folder,
-        };
+        let server = Self { child, host, folder };
         server.wait_until_it_listens().await;
         server
     }
@@ -93,9 +78,7 @@ impl Server {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
         };
-        tokio::time::timeout(START_DEADLINE, listens)
-            .await
-            .expect("the registry listens");
+        tokio::time::timeout(START_DEADLINE, listens).await.expect("the registry listens");
     }
 
     fn endpoint(&self) -> Endpoint {
@@ -108,59 +91,29 @@ async fn untag_v1(
     endpoint: &Endpoint,
     chart: &Artifact,
 ) -> Result<UntagOutcome, UntagError> {
-    let request = UntagRequest {
-        endpoint,
-        repository: REPOSITORY,
-        tag: "v1",
-        expected: Some(chart.digest()),
-    };
+    let request =
+        UntagRequest { endpoint, repository: REPOSITORY, tag: "v1", expected: Some(chart.digest()) };
     untag(registry, &request, &mut UntagProgress::default()).await
 }
 
 /// Push, look, untag beside a sibling: what the controller does with a registry.
 async fn life_of_a_tag(registry: &dyn OciRegistry, endpoint: &Endpoint) {
     let artifact = chart("content");
-    let absent = registry
-        .head(endpoint, REPOSITORY, &Reference::tag("v1"))
-        .await;
+    let absent = registry.head(endpoint, REPOSITORY, &Reference::tag("v1")).await;
     assert_eq!(absent, Ok(None));
     for tag in ["v1", "sibling"] {
         let pushed = registry.push(endpoint, REPOSITORY, tag, &artifact).await;
         assert_eq!(pushed.as_ref(), Ok(artifact.digest()));
-        let head = registry
-            .head(endpoint, REPOSITORY, &Reference::tag(tag))
-            .await;
-        assert_eq!(
-            head.as_ref().map(Option::as_ref),
-            Ok(Some(artifact.digest()))
-        );
+        let head = registry.head(endpoint, REPOSITORY, &Reference::tag(tag)).await;
+        assert_eq!(head.as_ref().map(Option::as_ref), Ok(Some(artifact.digest())));
     }
-    let manifest = registry
-        .manifest(endpoint, REPOSITORY, &Reference::tag("v1"))
-        .await;
-    assert_eq!(
-        manifest.expect("an answer").expect("a manifest").bytes,
-        artifact.manifest()
-    );
-    assert_eq!(
-        untag_v1(registry, endpoint, &artifact).await,
-        Ok(UntagOutcome::Deleted)
-    );
-    assert_eq!(
-        untag_v1(registry, endpoint, &artifact).await,
-        Ok(UntagOutcome::AlreadyGone)
-    );
-    assert_eq!(
-        registry.tags(endpoint, REPOSITORY).await,
-        Ok(vec!["sibling".to_owned()])
-    );
-    let sibling = registry
-        .head(endpoint, REPOSITORY, &Reference::tag("sibling"))
-        .await;
-    assert_eq!(
-        sibling.as_ref().map(Option::as_ref),
-        Ok(Some(artifact.digest()))
-    );
+    let manifest = registry.manifest(endpoint, REPOSITORY, &Reference::tag("v1")).await;
+    assert_eq!(manifest.expect("an answer").expect("a manifest").bytes, artifact.manifest());
+    assert_eq!(untag_v1(registry, endpoint, &artifact).await, Ok(UntagOutcome::Deleted));
+    assert_eq!(untag_v1(registry, endpoint, &artifact).await, Ok(UntagOutcome::AlreadyGone));
+    assert_eq!(registry.tags(endpoint, REPOSITORY).await, Ok(vec!["sibling".to_owned()]));
+    let sibling = registry.head(endpoint, REPOSITORY, &Reference::tag("sibling")).await;
+    assert_eq!(sibling.as_ref().map(Option::as_ref), Ok(Some(artifact.digest())));
 }
 
 #[tokio::test]
@@ -171,16 +124,8 @@ async fn a_tag_lives_and_goes_on_distribution_2() {
     let server = Server::plain(true).await;
     let registry = http_client(patient());
     life_of_a_tag(&registry, &server.endpoint()).await;
-    let by_tag = registry
-        .delete(&server.endpoint(), REPOSITORY, &Reference::tag("sibling"))
-        .await;
-    assert_eq!(
-        by_tag,
-        Ok(DeleteOutcome {
-            status: 400,
-            code: Some("DIGEST_INVALID".into())
-        })
-    );
+    let by_tag = registry.delete(&server.endpoint(), REPOSITORY, &Reference::tag("sibling")).await;
+    assert_eq!(by_tag, Ok(DeleteOutcome { status: 400, code: Some("DIGEST_INVALID".into()) }));
 }
 
 #[tokio::test]
@@ -191,27 +136,11 @@ async fn distribution_2_without_deletion_is_found_out_and_keeps_the_tag() {
     let server = Server::plain(false).await;
     let (registry, endpoint) = (http_client(patient()), server.endpoint());
     let artifact = chart("content");
-    assert!(
-        registry
-            .push(&endpoint, REPOSITORY, "v1", &artifact)
-            .await
-            .is_ok()
-    );
-    let unsupported = UntagError::Unsupported {
-        status: 405,
-        code: Some("UNSUPPORTED".into()),
-    };
-    assert_eq!(
-        untag_v1(&registry, &endpoint, &artifact).await,
-        Err(unsupported)
-    );
-    let head = registry
-        .head(&endpoint, REPOSITORY, &Reference::tag("v1"))
-        .await;
-    assert_eq!(
-        head.as_ref().map(Option::as_ref),
-        Ok(Some(artifact.digest()))
-    );
+    assert!(registry.push(&endpoint, REPOSITORY, "v1", &artifact).await.is_ok());
+    let unsupported = UntagError::Unsupported { status: 405, code: Some("UNSUPPORTED".into()) };
+    assert_eq!(untag_v1(&registry, &endpoint, &artifact).await, Err(unsupported));
+    let head = registry.head(&endpoint, REPOSITORY, &Reference::tag("v1")).await;
+    assert_eq!(head.as_ref().map(Option::as_ref), Ok(Some(artifact.digest())));
 }
 
 #[tokio::test]
@@ -220,96 +149,32 @@ async fn distribution_2_with_passwords_takes_the_right_one_only() {
         return;
     }
     let folder = tempfile::tempdir().expect("a folder");
-    run(
-        folder.path(),
-        "htpasswd",
-        &["-Bbc", "users", "robot", "right"],
-    );
+    run(folder.path(), "htpasswd", &["-Bbc", "users", "robot", "right"]);
     let users = folder.path().join("users");
-    let settings = format!(
-        "auth:\n  htpasswd: {{realm: r, path: {}}}\n",
-        users.display()
-    );
+    let settings = format!("auth:\n  htpasswd: {{realm: r, path: {}}}\n", users.display());
     let server = Server::start(folder, true, "", &settings).await;
     let registry = http_client(patient());
     let wrong = server.endpoint().with_credentials(basic("wrong"));
     for endpoint in [wrong, server.endpoint()] {
-        let head = registry
-            .head(&endpoint, REPOSITORY, &Reference::tag("v1"))
-            .await;
-        assert!(matches!(
-            head.map_err(|error| error.kind),
-            Err(OciErrorKind::Unauthorized { .. })
-        ));
-        let push = registry
-            .push(&endpoint, REPOSITORY, "v1", &chart("content"))
-            .await;
-        assert!(matches!(
-            push.map_err(|error| error.kind),
-            Err(OciErrorKind::Unauthorized { .. })
-        ));
+        let head = registry.head(&endpoint, REPOSITORY, &Reference::tag("v1")).await;
+        assert!(matches!(head.map_err(|error| error.kind), Err(OciErrorKind::Unauthorized { .. })));
+        let push = registry.push(&endpoint, REPOSITORY, "v1", &chart("content")).await;
+        assert!(matches!(push.map_err(|error| error.kind), Err(OciErrorKind::Unauthorized { .. })));
     }
-    life_of_a_tag(
-        &registry,
-        &server.endpoint().with_credentials(basic("right")),
-    )
-    .await;
+    life_of_a_tag(&registry, &server.endpoint().with_credentials(basic("right"))).await;
 }
 
 /// A CA of its own and a certificate for `localhost` and 127.0.0.1.
 fn make_certificates(folder: &Path) {
     let extensions = "subjectAltName=DNS:localhost,IP:127.0.0.1\nextendedKeyUsage=serverAuth\n";
     std::fs::write(folder.join("ext"), extensions).expect("a file");
-    let curve = [
-        "-newkey",
-        "ec",
-        "-pkeyopt",
-        "ec_paramgen_curve:prime256v1",
-        "-nodes",
-    ];
-    let ca = [
-        "req",
-        "-x509",
-        "-days",
-        "3650",
-        "-subj",
-        "/CN=test-ca",
-        "-keyout",
-        "ca.key",
-        "-out",
-        "ca.pem",
-    ];
+    let curve = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"];
+    let ca = ["req", "-x509", "-days", "3650", "-subj", "/CN=test-ca", "-keyout", "ca.key", "-out", "ca.pem"];
     run(folder, "openssl", &[&ca[..], &curve].concat());
-    let request = [
-        "req",
-        "-subj",
-        "/CN=localhost",
-        "-keyout",
-        "tls.key",
-        "-out",
-        "tls.csr",
-    ];
+    let request = ["req", "-subj", "/CN=localhost", "-keyout", "tls.key", "-out", "tls.csr"];
     run(folder, "openssl", &[&request[..], &curve].concat());
-    let sign = [
-        "x509",
-        "-req",
-        "-in",
-        "tls.csr",
-        "-CA",
-        "ca.pem",
-        "-CAkey",
-        "ca.key",
-        "-CAcreateserial",
-    ];
-    run(
-        folder,
-        "openssl",
-        &[
-            &sign[..],
-            &["-days", "3650", "-extfile", "ext", "-out", "tls.pem"],
-        ]
-        .concat(),
-    );
+    let sign = ["x509", "-req", "-in", "tls.csr", "-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial"];
+    run(folder, "openssl", &[&sign[..], &["-days", "3650", "-extfile", "ext", "-out", "tls.pem"]].concat());
 }
 
 #[tokio::test]
@@ -325,28 +190,13 @@ async fn a_private_ca_is_trusted_when_it_is_named_and_not_otherwise() {
     let endpoint = Endpoint::anonymous(server.host.replace("127.0.0.1", "localhost"), false);
 
     let stranger = http_client(patient());
-    let head = stranger
-        .head(&endpoint, REPOSITORY, &Reference::tag("v1"))
-        .await
-        .expect_err("an unknown CA");
-    assert!(
-        matches!(head.kind, OciErrorKind::Unreachable { .. }),
-        "{head}"
-    );
-    let push = stranger
-        .push(&endpoint, REPOSITORY, "v1", &chart("content"))
-        .await
-        .expect_err("an unknown CA");
-    assert!(
-        matches!(push.kind, OciErrorKind::Unreachable { .. }),
-        "{push}"
-    );
+    let head = stranger.head(&endpoint, REPOSITORY, &Reference::tag("v1")).await.expect_err("an unknown CA");
+    assert!(matches!(head.kind, OciErrorKind::Unreachable { .. }), "{head}");
+    let push =
+        stranger.push(&endpoint, REPOSITORY, "v1", &chart("content")).await.expect_err("an unknown CA");
+    assert!(matches!(push.kind, OciErrorKind::Unreachable { .. }), "{push}");
 
     let ca_file = Some(server.folder.path().join("ca.pem"));
-    let friend = HttpRegistry::new(&HttpRegistryOptions {
-        ca_file,
-        timeouts: patient(),
-    })
-    .expect("a client");
+    let friend = HttpRegistry::new(&HttpRegistryOptions { ca_file, timeouts: patient() }).expect("a client");
     life_of_a_tag(&friend, &endpoint).await;
 }

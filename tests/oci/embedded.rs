@@ -11,18 +11,13 @@ use tokio::task::JoinSet;
 use crate::support::{Front, REPOSITORY, Rig, chart, http_client, patient};
 
 fn client() -> Client {
-    rustls::crypto::ring::default_provider()
-        .install_default()
-        .ok();
+    rustls::crypto::ring::default_provider().install_default().ok();
     Client::new()
 }
 
 async fn get(rig: &Rig, path: &str) -> (StatusCode, Value) {
-    let response = client()
-        .get(format!("http://{}{path}", rig.endpoint.host))
-        .send()
-        .await
-        .expect("an answer");
+    let response =
+        client().get(format!("http://{}{path}", rig.endpoint.host)).send().await.expect("an answer");
     (response.status(), response.json().await.unwrap_or_default())
 }
 
@@ -31,18 +26,9 @@ async fn curl_lists_repositories_and_tags() {
     let rig = Rig::new(Front::Http, Behaviour::default()).await;
     rig.push("content", &["v1", "v2"]).await;
     assert_eq!(get(&rig, "/v2/").await, (StatusCode::OK, json!({})));
-    assert_eq!(
-        get(&rig, "/v2/_catalog").await,
-        (StatusCode::OK, json!({ "repositories": [REPOSITORY] }))
-    );
+    assert_eq!(get(&rig, "/v2/_catalog").await, (StatusCode::OK, json!({ "repositories": [REPOSITORY] })));
     let tags = get(&rig, &format!("/v2/{REPOSITORY}/tags/list")).await;
-    assert_eq!(
-        tags,
-        (
-            StatusCode::OK,
-            json!({ "name": REPOSITORY, "tags": ["v1", "v2"] })
-        )
-    );
+    assert_eq!(tags, (StatusCode::OK, json!({ "name": REPOSITORY, "tags": ["v1", "v2"] })));
     let page = get(&rig, &format!("/v2/{REPOSITORY}/tags/list?n=1&last=v1")).await;
     assert_eq!(page.1["tags"], json!(["v2"]));
 }
@@ -63,11 +49,7 @@ async fn refusals_have_the_status_and_code_of_real_registries() {
     ];
     for (path, status, code) in table {
         let (seen, body) = get(&rig, path).await;
-        assert_eq!(
-            (seen.as_u16(), body["errors"][0]["code"].as_str()),
-            (status, Some(code)),
-            "{path}"
-        );
+        assert_eq!((seen.as_u16(), body["errors"][0]["code"].as_str()), (status, Some(code)), "{path}");
     }
 }
 
@@ -76,30 +58,14 @@ async fn a_manifest_whose_blobs_are_missing_or_elsewhere_is_refused() {
     let rig = Rig::new(Front::Http, Behaviour::default()).await;
     rig.push("content", &["v1"]).await;
     let put = |repository: &str, body: Vec<u8>| {
-        client()
-            .put(format!(
-                "http://{}/v2/{repository}/manifests/v9",
-                rig.endpoint.host
-            ))
-            .body(body)
-            .send()
+        client().put(format!("http://{}/v2/{repository}/manifests/v9", rig.endpoint.host)).body(body).send()
     };
     let artifact = chart("content");
-    let elsewhere = put("other", artifact.manifest().to_vec())
-        .await
-        .expect("an answer");
-    assert_eq!(
-        elsewhere.status(),
-        StatusCode::BAD_REQUEST,
-        "blobs belong to a repository"
-    );
-    let garbage = put(REPOSITORY, b"not json".to_vec())
-        .await
-        .expect("an answer");
+    let elsewhere = put("other", artifact.manifest().to_vec()).await.expect("an answer");
+    assert_eq!(elsewhere.status(), StatusCode::BAD_REQUEST, "blobs belong to a repository");
+    let garbage = put(REPOSITORY, b"not json".to_vec()).await.expect("an answer");
     assert_eq!(garbage.status(), StatusCode::BAD_REQUEST);
-    let here = put(REPOSITORY, artifact.manifest().to_vec())
-        .await
-        .expect("an answer");
+    let here = put(REPOSITORY, artifact.manifest().to_vec()).await.expect("an answer");
     assert_eq!(here.status(), StatusCode::CREATED);
 }
 
@@ -110,83 +76,33 @@ async fn blobs_arrive_in_chunks_in_one_request_or_from_another_repository() {
     let content = b"hello world";
     let digest = Digest::of(content);
 
-    let start = client()
-        .post(format!("{base}/a/blobs/uploads/"))
-        .send()
-        .await
-        .expect("an answer");
-    let upload = start.headers()["location"]
-        .to_str()
-        .expect("a location")
-        .to_owned();
+    let start = client().post(format!("{base}/a/blobs/uploads/")).send().await.expect("an answer");
+    let upload = start.headers()["location"].to_str().expect("a location").to_owned();
     let upload = format!("http://{}{upload}", rig.endpoint.host);
-    let patch = client()
-        .patch(&upload)
-        .header("content-range", "0-4")
-        .body("hello")
-        .send()
-        .await
-        .expect("an answer");
-    assert_eq!(
-        (
-            patch.status().as_u16(),
-            patch.headers()["range"].to_str().ok()
-        ),
-        (202, Some("0-4"))
-    );
-    let gap = client()
-        .patch(&upload)
-        .header("content-range", "9-10")
-        .body("ld")
-        .send()
-        .await
-        .expect("an answer");
+    let patch =
+        client().patch(&upload).header("content-range", "0-4").body("hello").send().await.expect("an answer");
+    assert_eq!((patch.status().as_u16(), patch.headers()["range"].to_str().ok()), (202, Some("0-4")));
+    let gap =
+        client().patch(&upload).header("content-range", "9-10").body("ld").send().await.expect("an answer");
     assert_eq!(gap.status().as_u16(), 416);
-    let wrong = client()
-        .put(format!("{upload}?digest={}", Digest::impossible()))
-        .send()
-        .await
-        .expect("an answer");
+    let wrong =
+        client().put(format!("{upload}?digest={}", Digest::impossible())).send().await.expect("an answer");
     assert_eq!(wrong.status().as_u16(), 400);
 
     let whole = format!("{base}/a/blobs/uploads/?digest={digest}");
-    let whole = client()
-        .post(whole)
-        .body(&content[..])
-        .send()
-        .await
-        .expect("an answer");
+    let whole = client().post(whole).body(&content[..]).send().await.expect("an answer");
     assert_eq!(whole.status().as_u16(), 201);
     let mount = format!("{base}/b/blobs/uploads/?mount={digest}&from=a");
-    assert_eq!(
-        client()
-            .post(mount)
-            .send()
-            .await
-            .expect("an answer")
-            .status()
-            .as_u16(),
-        201
-    );
+    assert_eq!(client().post(mount).send().await.expect("an answer").status().as_u16(), 201);
     for repository in ["a", "b"] {
-        let head = client()
-            .head(format!("{base}/{repository}/blobs/{digest}"))
-            .send()
-            .await
-            .expect("an answer");
+        let head =
+            client().head(format!("{base}/{repository}/blobs/{digest}")).send().await.expect("an answer");
         assert_eq!(
-            (
-                head.status().as_u16(),
-                head.headers()["content-length"].to_str().ok()
-            ),
+            (head.status().as_u16(), head.headers()["content-length"].to_str().ok()),
             (200, Some("11"))
         );
     }
-    let elsewhere = client()
-        .head(format!("{base}/c/blobs/{digest}"))
-        .send()
-        .await
-        .expect("an answer");
+    let elsewhere = client().head(format!("{base}/c/blobs/{digest}")).send().await.expect("an answer");
     assert_eq!(elsewhere.status().as_u16(), 404);
 }
 
@@ -198,19 +114,11 @@ async fn a_full_registry_drops_what_no_tag_refers_to_and_then_refuses() {
     rig.store = store;
     rig.push(&"a".repeat(3000), &["v1"]).await;
     let second = chart(&"b".repeat(3000));
-    let full = rig
-        .registry
-        .push(&rig.endpoint, REPOSITORY, "v2", &second)
-        .await;
+    let full = rig.registry.push(&rig.endpoint, REPOSITORY, "v2", &second).await;
     assert!(full.is_err(), "both do not fit");
     rig.store.remove_tag(REPOSITORY, "v1");
     rig.push(&"b".repeat(3000), &["v2"]).await;
-    assert_eq!(
-        rig.store
-            .resolve(REPOSITORY, &Reference::tag("v2"))
-            .as_ref(),
-        Some(second.digest())
-    );
+    assert_eq!(rig.store.resolve(REPOSITORY, &Reference::tag("v2")).as_ref(), Some(second.digest()));
 }
 
 #[tokio::test]
@@ -220,13 +128,9 @@ async fn the_server_ends_when_it_is_told_to() {
     let host = listener.local_addr().expect("its address").to_string();
     let (stop, stopped) = oneshot::channel::<()>();
     let mut servers = JoinSet::new();
-    servers.spawn(solar_controller::dev::registry::serve(
-        store.clone(),
-        listener,
-        async {
-            stopped.await.ok();
-        },
-    ));
+    servers.spawn(solar_controller::dev::registry::serve(store.clone(), listener, async {
+        stopped.await.ok();
+    }));
     let endpoint = solar_controller::adapters::oci::Endpoint::anonymous(host, true);
     let registry: &dyn solar_controller::adapters::oci::OciRegistry = &http_client(patient());
     assert_eq!(registry.tags(&endpoint, "a").await, Ok(vec![]));

@@ -40,17 +40,9 @@ impl Rig {
         let mut server = JoinSet::new();
         let (registry, host): (Arc<dyn OciRegistry>, String) = match front {
             Front::Memory => (Arc::new(store.handle("test")), "registry.example".into()),
-            Front::Http => (
-                Arc::new(http_client(patient())),
-                listen(&store, &mut server).await,
-            ),
+            Front::Http => (Arc::new(http_client(patient())), listen(&store, &mut server).await),
         };
-        Self {
-            store,
-            registry,
-            endpoint: Endpoint::anonymous(host, true),
-            _server: server,
-        }
+        Self { store, registry, endpoint: Endpoint::anonymous(host, true), _server: server }
     }
 
     pub fn with_password(mut self, password: &str) -> Self {
@@ -62,10 +54,7 @@ impl Rig {
     pub async fn push(&self, content: &str, tags: &[&str]) -> Artifact {
         let artifact = chart(content);
         for tag in tags {
-            let pushed = self
-                .registry
-                .push(&self.endpoint, REPOSITORY, tag, &artifact)
-                .await;
+            let pushed = self.registry.push(&self.endpoint, REPOSITORY, tag, &artifact).await;
             assert_eq!(pushed.as_ref(), Ok(artifact.digest()));
         }
         artifact
@@ -78,45 +67,29 @@ pub async fn listen(store: &RegistryStore, server: &mut JoinSet<()>) -> String {
     let host = listener.local_addr().expect("its address").to_string();
     let store = store.clone();
     server.spawn(async move {
-        serve(store, listener, std::future::pending())
-            .await
-            .expect("serving");
+        serve(store, listener, std::future::pending()).await.expect("serving");
     });
     host
 }
 
 /// A real client; installs the TLS provider as the program does at its start.
 pub fn http_client(timeouts: Timeouts) -> HttpRegistry {
-    rustls::crypto::ring::default_provider()
-        .install_default()
-        .ok();
-    HttpRegistry::new(&HttpRegistryOptions {
-        ca_file: None,
-        timeouts,
-    })
-    .expect("a client")
+    rustls::crypto::ring::default_provider().install_default().ok();
+    HttpRegistry::new(&HttpRegistryOptions { ca_file: None, timeouts }).expect("a client")
 }
 
 /// Limits that no loaded machine reaches.
 pub fn patient() -> Timeouts {
-    Timeouts {
-        read: Duration::from_mins(1),
-        write: Duration::from_mins(1),
-    }
+    Timeouts { read: Duration::from_mins(1), write: Duration::from_mins(1) }
 }
 
 pub fn basic(password: &str) -> Credentials {
-    Credentials::Basic {
-        username: "robot".into(),
-        password: password.into(),
-    }
+    Credentials::Basic { username: "robot".into(), password: password.into() }
 }
 
 pub fn chart(content: &str) -> Artifact {
-    let annotations = BTreeMap::from([(
-        "org.opencontainers.image.title".to_owned(),
-        "release-web".to_owned(),
-    )]);
+    let annotations =
+        BTreeMap::from([("org.opencontainers.image.title".to_owned(), "release-web".to_owned())]);
     Artifact::chart(
         br#"{"name":"release-web","version":"v0.0.1"}"#.to_vec(),
         content.as_bytes().to_vec(),

@@ -93,7 +93,10 @@ pub fn start(server: &Server, store: &RegistryStore, options: Options, incarnati
     let epoch = "2026-01-01T00:00:00Z".parse().unwrap();
     let ports = Ports {
         api: Api::new(server.client_for(incarnation, "default")),
-        registry: Arc::new(Retrying::new(Arc::new(store.handle(incarnation)), rng::seeded(options.seed, "registry"))),
+        registry: Arc::new(Retrying::new(
+            Arc::new(store.handle(incarnation)),
+            rng::seeded(options.seed, "registry"),
+        )),
         clock: Clock::simulated(epoch),
         cpu: Cpu::Inline,
         spawner: Spawner::default(),
@@ -135,7 +138,13 @@ impl Simulation {
     }
 
     /// The condition's status, reason and message of a Target.
-    pub fn condition(&self, kind: &str, namespace: &str, name: &str, type_: &str) -> Option<(String, String, String)> {
+    pub fn condition(
+        &self,
+        kind: &str,
+        namespace: &str,
+        name: &str,
+        type_: &str,
+    ) -> Option<(String, String, String)> {
         let object = self.server.get_object(kind, namespace, name)?;
         let conditions = object["status"]["conditions"].as_array()?.clone();
         let condition = conditions.iter().find(|condition| condition["type"] == type_)?.clone();
@@ -150,7 +159,8 @@ impl Simulation {
             && targets.all(|target| {
                 let name = target["metadata"]["name"].as_str().unwrap_or_default().to_owned();
                 let namespace = target["metadata"]["namespace"].as_str().unwrap_or_default().to_owned();
-                self.condition("Target", &namespace, &name, "Ready").is_some_and(|(status, ..)| status == "True")
+                self.condition("Target", &namespace, &name, "Ready")
+                    .is_some_and(|(status, ..)| status == "True")
             })
     }
 
@@ -194,14 +204,21 @@ impl Simulation {
                         .as_array()
                         .map(|conditions| conditions
                             .iter()
-                            .map(|c| format!("{}={}/{}: {}", c["type"], c["status"], c["reason"], c["message"]))
+                            .map(|c| format!(
+                                "{}={}/{}: {}",
+                                c["type"], c["status"], c["reason"], c["message"]
+                            ))
                             .collect::<Vec<_>>()
                             .join("; "))
                         .unwrap_or_default(),
                 ));
             }
         }
-        lines.push(format!("state: {:?}, API requests: {}", &*self.running.state.borrow(), self.server.request_count()));
+        lines.push(format!(
+            "state: {:?}, API requests: {}",
+            &*self.running.state.borrow(),
+            self.server.request_count()
+        ));
         lines.extend(self.server.requests().iter().rev().take(5).map(|request| format!("{request:?}")));
         lines.push(format!("tags: {:?}", self.tags()));
         lines.join("\n")

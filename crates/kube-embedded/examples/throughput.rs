@@ -6,8 +6,7 @@ use futures::{StreamExt, stream::FuturesUnordered};
 use kube::{
     Api,
     api::{
-        ApiResource, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams, PostParams,
-        WatchParams,
+        ApiResource, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams, PostParams, WatchParams,
     },
 };
 use kube_embedded::Server;
@@ -59,10 +58,7 @@ fn parcel(index: usize) -> DynamicObject {
 
 /// Runs `make(0..count)`, a window at a time, and prints the rate.
 async fn run<F: Future<Output = ()>>(what: &str, count: usize, make: impl Fn(usize) -> F) {
-    #[allow(
-        clippy::disallowed_methods,
-        reason = "a program that measures real time"
-    )]
+    #[allow(clippy::disallowed_methods, reason = "a program that measures real time")]
     let start = Instant::now();
     let mut flight = FuturesUnordered::new();
     for index in 0..count {
@@ -84,29 +80,22 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let server = Server::builder().seed(1).build();
     server.apply_crd(crd())?;
     let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("example.com", "v1", "Parcel"));
-    let api: Api<DynamicObject> =
-        Api::namespaced_with(server.client("default"), "default", &resource);
+    let api: Api<DynamicObject> = Api::namespaced_with(server.client("default"), "default", &resource);
     println!("object: {} bytes", serde_json::to_vec(&parcel(0))?.len());
     let mut watches = Vec::new();
     for _ in 0..WATCHERS {
         watches.push(Box::pin(api.watch(&WatchParams::default(), "0").await?));
     }
     let watching = async {
-        let mut streams: FuturesUnordered<_> = watches
-            .into_iter()
-            .map(|mut w| async move { while w.next().await.is_some() {} })
-            .collect();
+        let mut streams: FuturesUnordered<_> =
+            watches.into_iter().map(|mut w| async move { while w.next().await.is_some() {} }).collect();
         while streams.next().await.is_some() {}
     };
     let working = async {
         run("creates", count, |i| {
             let api = api.clone();
             async move {
-                drop(
-                    api.create(&PostParams::default(), &parcel(i))
-                        .await
-                        .expect("a create"),
-                );
+                drop(api.create(&PostParams::default(), &parcel(i)).await.expect("a create"));
             }
         })
         .await;
@@ -115,11 +104,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             let patch = Patch::Merge(json!({ "spec": { "size": i + 1 } }));
             async move {
                 let name = format!("parcel-{i:06}");
-                drop(
-                    api.patch(&name, &PatchParams::default(), &patch)
-                        .await
-                        .expect("a patch"),
-                );
+                drop(api.patch(&name, &PatchParams::default(), &patch).await.expect("a patch"));
             }
         })
         .await;
@@ -129,11 +114,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         while let Some(next) = {
             let mut params = ListParams::default().limit(500);
             params.continue_token = token.take();
-            api.list_metadata(&params)
-                .await
-                .expect("a page")
-                .metadata
-                .continue_
+            api.list_metadata(&params).await.expect("a page").metadata.continue_
         } {
             token = Some(next);
         }

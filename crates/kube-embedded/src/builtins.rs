@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use crate::{
     resource::{
-        Builtin, CRDS, Cell, Column, FieldDef, NAMESPACES, Resource, TableId, Version, age_column,
-        column, name_column, path_column,
+        Builtin, CRDS, Cell, Column, FieldDef, NAMESPACES, Resource, TableId, Version, age_column, column,
+        name_column, path_column,
     },
     schema::Schema,
 };
@@ -98,10 +98,7 @@ fn namespace() -> Spec {
         short: &["ns"],
         namespaced: false,
         has_status: true,
-        columns: vec![
-            path_column("Status", "string", 0, ".status.phase"),
-            age_column(),
-        ],
+        columns: vec![path_column("Status", "string", 0, ".status.phase"), age_column()],
         fields: vec![FieldDef::new("status.phase", "status.phase", false)],
         schema: object(json!({
             "spec": object(json!({ "finalizers": { "type": "array", "items": text() } })),
@@ -154,10 +151,7 @@ fn config_map() -> Spec {
         short: &["cm"],
         namespaced: true,
         has_status: false,
-        columns: vec![
-            column("Data", "string", 0, Cell::Count(&["data", "binaryData"])),
-            age_column(),
-        ],
+        columns: vec![column("Data", "string", 0, Cell::Count(&["data", "binaryData"])), age_column()],
         fields: Vec::new(),
         schema: object(json!({
             "data": text_map(), "binaryData": bytes_map, "immutable": { "type": "boolean" },
@@ -177,10 +171,7 @@ fn lease() -> Spec {
         short: &[],
         namespaced: true,
         has_status: false,
-        columns: vec![
-            path_column("Holder", "string", 0, ".spec.holderIdentity"),
-            age_column(),
-        ],
+        columns: vec![path_column("Holder", "string", 0, ".spec.holderIdentity"), age_column()],
         fields: Vec::new(),
         schema: object(json!({ "spec": object(json!({
             "holderIdentity": text(), "leaseDurationSeconds": count, "leaseTransitions": count,
@@ -244,11 +235,7 @@ fn event(builtin: Builtin) -> Spec {
 }
 
 fn event_columns(modern: bool) -> Vec<Column> {
-    let object = if modern {
-        ".regarding"
-    } else {
-        ".involvedObject"
-    };
+    let object = if modern { ".regarding" } else { ".involvedObject" };
     let last_seen = if modern {
         path_column("Last Seen", "date", 0, ".deprecatedLastTimestamp")
     } else {
@@ -266,35 +253,16 @@ fn event_columns(modern: bool) -> Vec<Column> {
 }
 
 fn event_fields(modern: bool) -> Vec<FieldDef> {
-    let object = if modern {
-        "regarding"
-    } else {
-        "involvedObject"
-    };
-    let mut fields: Vec<FieldDef> = [
-        "kind",
-        "namespace",
-        "name",
-        "uid",
-        "apiVersion",
-        "resourceVersion",
-        "fieldPath",
-    ]
-    .iter()
-    .map(|f| {
-        let indexed = matches!(*f, "name" | "uid");
-        FieldDef::new(
-            &format!("{object}.{f}"),
-            &format!("involvedObject.{f}"),
-            indexed,
-        )
-    })
-    .collect();
-    let reporter = if modern {
-        "reportingController"
-    } else {
-        "reportingComponent"
-    };
+    let object = if modern { "regarding" } else { "involvedObject" };
+    let mut fields: Vec<FieldDef> =
+        ["kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath"]
+            .iter()
+            .map(|f| {
+                let indexed = matches!(*f, "name" | "uid");
+                FieldDef::new(&format!("{object}.{f}"), &format!("involvedObject.{f}"), indexed)
+            })
+            .collect();
+    let reporter = if modern { "reportingController" } else { "reportingComponent" };
     fields.push(FieldDef::new("reason", "reason", false));
     fields.push(FieldDef::new(reporter, "reportingComponent", false));
     fields.push(FieldDef::new("type", "type", false));
@@ -331,12 +299,7 @@ fn crd() -> Spec {
         short: &["crd", "crds"],
         namespaced: false,
         has_status: true,
-        columns: vec![path_column(
-            "Created At",
-            "date",
-            0,
-            ".metadata.creationTimestamp",
-        )],
+        columns: vec![path_column("Created At", "date", 0, ".metadata.creationTimestamp")],
         fields: Vec::new(),
         schema: object(json!({
             "spec": object(json!({

@@ -16,10 +16,7 @@ pub trait Clock: Send + Sync + 'static {
 pub struct SystemClock;
 
 impl Clock for SystemClock {
-    #[allow(
-        clippy::disallowed_methods,
-        reason = "this type is the one place that reads the machine's clock"
-    )]
+    #[allow(clippy::disallowed_methods, reason = "this type is the one place that reads the machine's clock")]
     fn now(&self) -> Timestamp {
         Timestamp::now()
     }
@@ -37,18 +34,13 @@ pub struct TokioClock {
 impl TokioClock {
     /// A clock that shows `epoch` now. Make it inside the runtime whose clock it is to follow.
     pub fn starting_at(epoch: Timestamp) -> Self {
-        Self {
-            epoch,
-            start: tokio::time::Instant::now(),
-        }
+        Self { epoch, start: tokio::time::Instant::now() }
     }
 }
 
 impl Clock for TokioClock {
     fn now(&self) -> Timestamp {
-        self.epoch
-            .saturating_add(self.start.elapsed())
-            .unwrap_or(self.epoch)
+        self.epoch.saturating_add(self.start.elapsed()).unwrap_or(self.epoch)
     }
 }
 

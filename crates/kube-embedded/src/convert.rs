@@ -21,10 +21,7 @@ const EVENT_FIELDS: [(&str, &str); 7] = [
 /// Turns a stored object into one of a version.
 pub(crate) fn to_version(resource: &Resource, version: usize, mut object: Json) -> Json {
     if resource.builtin == Some(Builtin::EventV1) {
-        rename(
-            &mut object,
-            EVENT_FIELDS.iter().map(|(core, modern)| (*core, *modern)),
-        );
+        rename(&mut object, EVENT_FIELDS.iter().map(|(core, modern)| (*core, *modern)));
     }
     object.insert("apiVersion".into(), resource.api_version(version).into());
     object
@@ -33,16 +30,10 @@ pub(crate) fn to_version(resource: &Resource, version: usize, mut object: Json) 
 /// Turns an object of a request into one to store.
 pub(crate) fn to_storage(resource: &Resource, mut object: Json) -> Json {
     if resource.builtin == Some(Builtin::EventV1) {
-        rename(
-            &mut object,
-            EVENT_FIELDS.iter().map(|(core, modern)| (*modern, *core)),
-        );
+        rename(&mut object, EVENT_FIELDS.iter().map(|(core, modern)| (*modern, *core)));
         object.insert("apiVersion".into(), "v1".into());
     } else {
-        object.insert(
-            "apiVersion".into(),
-            resource.api_version(resource.storage).into(),
-        );
+        object.insert("apiVersion".into(), resource.api_version(resource.storage).into());
     }
     object.insert("kind".into(), Value::from(&*resource.kind));
     object

@@ -19,20 +19,11 @@ pub(crate) fn set_defaults(crd: &mut Json, now: jiff::Timestamp) {
     let Some(Value::Object(spec)) = crd.get_mut("spec") else {
         return;
     };
-    spec.entry("conversion")
-        .or_insert_with(|| json!({ "strategy": "None" }));
+    spec.entry("conversion").or_insert_with(|| json!({ "strategy": "None" }));
     if let Some(Value::Object(names)) = spec.get_mut("names") {
-        let kind = names
-            .get("kind")
-            .and_then(Value::as_str)
-            .unwrap_or_default()
-            .to_owned();
-        names
-            .entry("singular")
-            .or_insert_with(|| kind.to_lowercase().into());
-        names
-            .entry("listKind")
-            .or_insert_with(|| format!("{kind}List").into());
+        let kind = names.get("kind").and_then(Value::as_str).unwrap_or_default().to_owned();
+        names.entry("singular").or_insert_with(|| kind.to_lowercase().into());
+        names.entry("listKind").or_insert_with(|| format!("{kind}List").into());
     }
     let names = spec.get("names").cloned().unwrap_or_default();
     let mut stored: Vec<Value> = crd
@@ -55,30 +46,18 @@ pub(crate) fn set_defaults(crd: &mut Json, now: jiff::Timestamp) {
               "message": "the initial names have been accepted", "lastTransitionTime": at },
         ])
     });
-    let status =
-        json!({ "acceptedNames": names, "storedVersions": stored, "conditions": conditions });
+    let status = json!({ "acceptedNames": names, "storedVersions": stored, "conditions": conditions });
     crd.insert("status".into(), status);
 }
 
 fn versions(crd: &Json) -> impl Iterator<Item = &Value> {
-    crd.get("spec")
-        .and_then(|s| s.get("versions"))
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten()
+    crd.get("spec").and_then(|s| s.get("versions")).and_then(Value::as_array).into_iter().flatten()
 }
 
 /// Checks a CRD and, when nothing is wrong, answers the resource that it defines.
-pub(crate) fn establish(
-    crd: &mut Json,
-    old: Option<&Json>,
-    errors: &mut Violations,
-) -> Option<Resource> {
+pub(crate) fn establish(crd: &mut Json, old: Option<&Json>, errors: &mut Violations) -> Option<Resource> {
     let text = |path: &str| {
-        crd.get("spec")
-            .and_then(|s| s.pointer(path))
-            .and_then(Value::as_str)
-            .unwrap_or_default()
+        crd.get("spec").and_then(|s| s.pointer(path)).and_then(Value::as_str).unwrap_or_default()
     };
     for (path, field) in [
         ("/group", "spec.group"),
@@ -98,10 +77,7 @@ pub(crate) fn establish(
     }
     let list = |name: &str| {
         let names = crd.get("spec").and_then(|s| s.get("names"));
-        meta::strings(names.and_then(|n| n.get(name)))
-            .into_iter()
-            .map(str::to_owned)
-            .collect()
+        meta::strings(names.and_then(|n| n.get(name))).into_iter().map(str::to_owned).collect()
     };
     let storage = self::versions(crd).position(|v| v.get("storage") == Some(&Value::Bool(true)))?;
     Some(Resource {
@@ -123,17 +99,9 @@ pub(crate) fn establish(
 
 fn check_names(crd: &Json, old: Option<&Json>, errors: &mut Violations) {
     let spec = |o: &Json, path: &str| {
-        o.get("spec")
-            .and_then(|s| s.pointer(path))
-            .and_then(Value::as_str)
-            .unwrap_or_default()
-            .to_owned()
+        o.get("spec").and_then(|s| s.pointer(path)).and_then(Value::as_str).unwrap_or_default().to_owned()
     };
-    let (plural, group, scope) = (
-        spec(crd, "/names/plural"),
-        spec(crd, "/group"),
-        spec(crd, "/scope"),
-    );
+    let (plural, group, scope) = (spec(crd, "/names/plural"), spec(crd, "/group"), spec(crd, "/scope"));
     let name = meta::text(crd, "name");
     let wanted = format!("{plural}.{group}");
     if name != wanted && !plural.is_empty() && !group.is_empty() {
@@ -150,11 +118,7 @@ fn check_names(crd: &Json, old: Option<&Json>, errors: &mut Violations) {
     }
     if !scope.is_empty() && !matches!(scope.as_str(), "Namespaced" | "Cluster") {
         let supported = ["Cluster", "Namespaced"].map(Value::from);
-        errors.push(FieldError::not_supported(
-            "spec.scope",
-            &scope.into(),
-            &supported,
-        ));
+        errors.push(FieldError::not_supported("spec.scope", &scope.into(), &supported));
     }
     let Some(old) = old else { return };
     for (path, field) in [
@@ -164,30 +128,17 @@ fn check_names(crd: &Json, old: Option<&Json>, errors: &mut Violations) {
         ("/names/kind", "spec.names.kind"),
     ] {
         if spec(old, path) != spec(crd, path) {
-            errors.push(FieldError::invalid_str(
-                field,
-                &spec(crd, path),
-                "field is immutable",
-            ));
+            errors.push(FieldError::invalid_str(field, &spec(crd, path), "field is immutable"));
         }
     }
 }
 
 fn check_versions(crd: &Json, errors: &mut Violations) {
-    let storage = versions(crd)
-        .filter(|v| v.get("storage") == Some(&Value::Bool(true)))
-        .count();
+    let storage = versions(crd).filter(|v| v.get("storage") == Some(&Value::Bool(true))).count();
     if versions(crd).next().is_none() {
-        errors.push(FieldError::required(
-            "spec.versions",
-            "must have at least one version",
-        ));
+        errors.push(FieldError::required("spec.versions", "must have at least one version"));
     } else if storage != 1 {
-        let all = Value::Array(
-            versions(crd)
-                .map(|v| v.get("name").cloned().unwrap_or_default())
-                .collect(),
-        );
+        let all = Value::Array(versions(crd).map(|v| v.get("name").cloned().unwrap_or_default()).collect());
         let detail = "must have exactly one version marked as storage version";
         errors.push(FieldError::invalid("spec.versions", &all, detail));
     }
@@ -211,16 +162,9 @@ fn compile_version(
     fields: &mut Vec<FieldDef>,
     errors: &mut Violations,
 ) -> Version {
-    let name = version
-        .get("name")
-        .and_then(Value::as_str)
-        .unwrap_or_default();
+    let name = version.get("name").and_then(Value::as_str).unwrap_or_default();
     if let Some(why) = names::check_label(name) {
-        errors.push(FieldError::invalid_str(
-            path.field("name").to_string(),
-            name,
-            &why,
-        ));
+        errors.push(FieldError::invalid_str(path.field("name").to_string(), name, &why));
     }
     let below = path.field("schema");
     let below = below.field("openAPIV3Schema");
@@ -228,10 +172,7 @@ fn compile_version(
     let schema = if let Some(source) = &source {
         Schema::compile(source, &below, errors)
     } else {
-        errors.push(FieldError::required(
-            below.to_string(),
-            "schemas are required",
-        ));
+        errors.push(FieldError::required(below.to_string(), "schemas are required"));
         Schema::builtin(&json!({ "type": "object" }))
     };
     Version {
@@ -239,9 +180,7 @@ fn compile_version(
         served: version.get("served") == Some(&Value::Bool(true)),
         schema,
         open_api: Arc::new(source.unwrap_or_default()),
-        has_status: version
-            .pointer("/subresources/status")
-            .is_some_and(|s| !s.is_null()),
+        has_status: version.pointer("/subresources/status").is_some_and(|s| !s.is_null()),
         columns: columns(version, path, errors).into(),
         selectable: selectable(version, path, fields, errors).into(),
     }
@@ -249,27 +188,17 @@ fn compile_version(
 
 fn columns(version: &Value, path: &Path<'_>, errors: &mut Violations) -> Vec<Column> {
     let mut columns = vec![resource::name_column()];
-    let declared = version
-        .get("additionalPrinterColumns")
-        .and_then(Value::as_array);
+    let declared = version.get("additionalPrinterColumns").and_then(Value::as_array);
     let below = path.field("additionalPrinterColumns");
     for (index, declared) in declared.into_iter().flatten().enumerate() {
-        let text = |field: &str| {
-            declared
-                .get(field)
-                .and_then(Value::as_str)
-                .unwrap_or_default()
-        };
+        let text = |field: &str| declared.get(field).and_then(Value::as_str).unwrap_or_default();
         match JsonPath::parse(text("jsonPath")) {
             Ok(path) => columns.push(Column {
                 name: text("name").to_owned(),
                 kind: text("type").to_owned(),
                 format: text("format").to_owned(),
                 description: text("description").to_owned(),
-                priority: declared
-                    .get("priority")
-                    .and_then(Value::as_i64)
-                    .unwrap_or_default(),
+                priority: declared.get("priority").and_then(Value::as_i64).unwrap_or_default(),
                 cell: Cell::Path(path),
             }),
             Err(why) => {
@@ -298,17 +227,10 @@ fn selectable(
     let mut selected = Vec::new();
     let declared = version.get("selectableFields").and_then(Value::as_array);
     for (index, declared) in declared.into_iter().flatten().enumerate() {
-        let text = declared
-            .get("jsonPath")
-            .and_then(Value::as_str)
-            .unwrap_or_default();
+        let text = declared.get("jsonPath").and_then(Value::as_str).unwrap_or_default();
         let at = below.index(index);
         let mut refuse = |why: &str| {
-            errors.push(FieldError::invalid_str(
-                at.field("jsonPath").to_string(),
-                text,
-                why,
-            ));
+            errors.push(FieldError::invalid_str(at.field("jsonPath").to_string(), text, why));
         };
         let parsed = JsonPath::parse(text);
         let names = match &parsed {

@@ -17,16 +17,7 @@ use crate::{
     store::registry::Registry,
 };
 
-const VERBS: [&str; 8] = [
-    "create",
-    "delete",
-    "deletecollection",
-    "get",
-    "list",
-    "patch",
-    "update",
-    "watch",
-];
+const VERBS: [&str; 8] = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
 
 /// Serves a path that is no resource.
 pub(crate) fn serve(
@@ -76,9 +67,7 @@ pub(crate) fn serve(
         let media = http::HeaderValue::from_static(
             "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
         );
-        response
-            .headers_mut()
-            .insert(http::header::CONTENT_TYPE, media);
+        response.headers_mut().insert(http::header::CONTENT_TYPE, media);
     }
     Ok(response)
 }
@@ -102,10 +91,8 @@ fn root(registry: &Registry) -> Value {
 }
 
 fn group_json(group: &str, versions: &[std::sync::Arc<str>]) -> Value {
-    let versions: Vec<Value> = versions
-        .iter()
-        .map(|v| json!({ "groupVersion": format!("{group}/{v}"), "version": &**v }))
-        .collect();
+    let versions: Vec<Value> =
+        versions.iter().map(|v| json!({ "groupVersion": format!("{group}/{v}"), "version": &**v })).collect();
     json!({ "name": group, "versions": versions, "preferredVersion": versions.first() })
 }
 
@@ -154,11 +141,7 @@ fn resources(registry: &Registry, group: &str, version: &str) -> Option<Value> {
             }));
         }
     }
-    let group_version = if group.is_empty() {
-        version.to_owned()
-    } else {
-        format!("{group}/{version}")
-    };
+    let group_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
     (!list.is_empty()).then(|| {
         json!({
             "kind": "APIResourceList", "apiVersion": "v1", "groupVersion": group_version, "resources": list,

@@ -42,12 +42,7 @@ pub enum Fault {
 impl Fault {
     /// An error with a code, a reason and a message.
     pub fn status(code: u16, reason: &str, message: &str) -> Self {
-        Self::Status {
-            code,
-            reason: reason.to_owned(),
-            message: message.to_owned(),
-            retry_after: None,
-        }
+        Self::Status { code, reason: reason.to_owned(), message: message.to_owned(), retry_after: None }
     }
 
     /// 409: somebody else was faster.
@@ -61,11 +56,7 @@ impl Fault {
 
     /// 410: the resource version or continue token is too old.
     pub fn gone() -> Self {
-        Self::status(
-            410,
-            "Expired",
-            "The resourceVersion for the provided list is too old.",
-        )
+        Self::status(410, "Expired", "The resourceVersion for the provided list is too old.")
     }
 
     /// 429 with `Retry-After`.
@@ -73,48 +64,30 @@ impl Fault {
         Self::Status {
             code: 429,
             reason: "TooManyRequests".to_owned(),
-            message:
-                "the server has received too many requests and has asked us to try again later"
-                    .to_owned(),
+            message: "the server has received too many requests and has asked us to try again later"
+                .to_owned(),
             retry_after: Some(retry_after),
         }
     }
 
     /// 500.
     pub fn internal() -> Self {
-        Self::status(
-            500,
-            "InternalError",
-            "Internal error occurred: injected fault",
-        )
+        Self::status(500, "InternalError", "Internal error occurred: injected fault")
     }
 
     /// 503.
     pub fn unavailable() -> Self {
-        Self::status(
-            503,
-            "ServiceUnavailable",
-            "the server is currently unable to handle the request",
-        )
+        Self::status(503, "ServiceUnavailable", "the server is currently unable to handle the request")
     }
 
     /// Ends a watch after so many events.
     pub fn cut_watch_after(events: usize) -> Self {
-        Self::Watch(WatchFault {
-            cut_after: Some(events),
-            ..WatchFault::default()
-        })
+        Self::Watch(WatchFault { cut_after: Some(events), ..WatchFault::default() })
     }
 
     /// The error that this fault answers, if it answers one.
     pub(crate) fn as_error(&self) -> Option<ApiError> {
-        let Self::Status {
-            code,
-            reason,
-            message,
-            retry_after,
-        } = self
-        else {
+        let Self::Status { code, reason, message, retry_after } = self else {
             return None;
         };
         let error = ApiError::new(*code, reason, message.clone());
@@ -247,10 +220,7 @@ impl FaultRule {
         }
         self.verb.is_none_or(|v| v == info.verb)
             && is(self.group.as_ref(), &info.group)
-            && self
-                .resource
-                .as_ref()
-                .is_none_or(|r| **r == *info.resource || **r == *info.kind)
+            && self.resource.as_ref().is_none_or(|r| **r == *info.resource || **r == *info.kind)
             && is(self.subresource.as_ref(), &info.subresource)
             && is(self.namespace.as_ref(), &info.namespace)
             && is(self.name.as_ref(), &info.name)
@@ -292,9 +262,7 @@ pub struct FaultPlan {
 
 impl fmt::Debug for FaultPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FaultPlan")
-            .field("steps", &self.steps.len())
-            .finish()
+        f.debug_struct("FaultPlan").field("steps", &self.steps.len()).finish()
     }
 }
 
@@ -312,10 +280,7 @@ impl FaultPlan {
 
     /// Adds a closure behind the rules that stand. It is called once per request that no earlier step struck, in order
     /// of arrival.
-    pub fn decide(
-        mut self,
-        decide: impl Fn(&RequestInfo) -> Fault + Send + Sync + 'static,
-    ) -> Self {
+    pub fn decide(mut self, decide: impl Fn(&RequestInfo) -> Fault + Send + Sync + 'static) -> Self {
         self.steps.push(Step::Decide(Arc::new(decide)));
         self
     }

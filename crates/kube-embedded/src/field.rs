@@ -16,18 +16,8 @@ pub(crate) struct FieldError {
 }
 
 impl FieldError {
-    fn new(
-        reason: &'static str,
-        field: impl Into<String>,
-        body: String,
-        blocks_rules: bool,
-    ) -> Self {
-        Self {
-            reason,
-            field: field.into(),
-            body,
-            blocks_rules,
-        }
+    fn new(reason: &'static str, field: impl Into<String>, body: String, blocks_rules: bool) -> Self {
+        Self { reason, field: field.into(), body, blocks_rules }
     }
 
     /// Path and body, as they stand in the message of a `Status`.
@@ -36,12 +26,7 @@ impl FieldError {
     }
 
     pub fn required(field: impl Into<String>, detail: &str) -> Self {
-        Self::new(
-            "FieldValueRequired",
-            field,
-            with_detail("Required value", detail),
-            true,
-        )
+        Self::new("FieldValueRequired", field, with_detail("Required value", detail), true)
     }
 
     pub fn invalid(field: impl Into<String>, value: &Value, detail: &str) -> Self {
@@ -73,12 +58,7 @@ impl FieldError {
     }
 
     pub fn forbidden(field: impl Into<String>, detail: &str) -> Self {
-        Self::new(
-            "FieldValueForbidden",
-            field,
-            with_detail("Forbidden", detail),
-            false,
-        )
+        Self::new("FieldValueForbidden", field, with_detail("Forbidden", detail), false)
     }
 
     pub fn duplicate(field: impl Into<String>, value: &Value) -> Self {
@@ -98,11 +78,7 @@ impl FieldError {
 }
 
 fn with_detail(head: &str, detail: &str) -> String {
-    if detail.is_empty() {
-        head.to_owned()
-    } else {
-        format!("{head}: {detail}")
-    }
+    if detail.is_empty() { head.to_owned() } else { format!("{head}: {detail}") }
 }
 
 fn quote(text: &str) -> String {
@@ -129,38 +105,24 @@ enum Segment<'a> {
 }
 
 impl<'a> Path<'a> {
-    pub const ROOT: Path<'static> = Path {
-        parent: None,
-        segment: Segment::Root,
-    };
+    pub const ROOT: Path<'static> = Path { parent: None, segment: Segment::Root };
 
     pub fn field(&'a self, name: &'a str) -> Path<'a> {
-        Path {
-            parent: Some(self),
-            segment: Segment::Field(name),
-        }
+        Path { parent: Some(self), segment: Segment::Field(name) }
     }
 
     pub fn key(&'a self, name: &'a str) -> Path<'a> {
-        Path {
-            parent: Some(self),
-            segment: Segment::Key(name),
-        }
+        Path { parent: Some(self), segment: Segment::Key(name) }
     }
 
     pub fn index(&'a self, index: usize) -> Path<'a> {
-        Path {
-            parent: Some(self),
-            segment: Segment::Index(index),
-        }
+        Path { parent: Some(self), segment: Segment::Index(index) }
     }
 }
 
 impl std::fmt::Display for Path<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let at_root = self
-            .parent
-            .is_none_or(|p| matches!(p.segment, Segment::Root));
+        let at_root = self.parent.is_none_or(|p| matches!(p.segment, Segment::Root));
         if let Some(parent) = self.parent {
             parent.fmt(f)?;
         }

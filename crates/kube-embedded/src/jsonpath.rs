@@ -50,9 +50,7 @@ const OPERATORS: [(&str, Operator); 6] = [
 impl JsonPath {
     /// Parses a path; the error says what was expected.
     pub fn parse(text: &str) -> Result<Self, String> {
-        Ok(Self {
-            steps: parse_steps(text.trim())?,
-        })
+        Ok(Self { steps: parse_steps(text.trim())? })
     }
 
     /// The first value that the path leads to.
@@ -81,17 +79,16 @@ fn follow<'a>(steps: &[Step], value: &'a Value) -> Option<&'a Value> {
         Step::Index(index) => {
             let list = value.as_array()?;
             let index = if *index < 0 {
-                list.len()
-                    .checked_sub(usize::try_from(index.unsigned_abs()).ok()?)?
+                list.len().checked_sub(usize::try_from(index.unsigned_abs()).ok()?)?
             } else {
                 usize::try_from(*index).ok()?
             };
             follow(rest, list.get(index)?)
         }
         Step::All => children(value).find_map(|child| follow(rest, child)),
-        Step::Filter(filter) => children(value)
-            .filter(|child| filter.passes(child))
-            .find_map(|child| follow(rest, child)),
+        Step::Filter(filter) => {
+            children(value).filter(|child| filter.passes(child)).find_map(|child| follow(rest, child))
+        }
     }
 }
 
@@ -118,10 +115,9 @@ impl Operator {
         use std::cmp::Ordering;
         let order = match (left, right) {
             (Value::String(a), Value::String(b)) => Some(a.cmp(b)),
-            (Value::Number(a), Value::Number(b)) => a
-                .as_f64()
-                .zip(b.as_f64())
-                .and_then(|(a, b)| a.partial_cmp(&b)),
+            (Value::Number(a), Value::Number(b)) => {
+                a.as_f64().zip(b.as_f64()).and_then(|(a, b)| a.partial_cmp(&b))
+            }
             (a, b) if a == b => Some(Ordering::Equal),
             _ => None,
         };
@@ -141,8 +137,7 @@ fn parse_steps(text: &str) -> Result<Vec<Step>, String> {
     let mut rest = text;
     while !rest.is_empty() {
         rest = if let Some(after) = rest.strip_prefix('[') {
-            let end =
-                closing_bracket(after).ok_or_else(|| format!("unterminated array in {text:?}"))?;
+            let end = closing_bracket(after).ok_or_else(|| format!("unterminated array in {text:?}"))?;
             steps.push(parse_bracket(&after[..end])?);
             &after[end + 1..]
         } else if let Some(after) = rest.strip_prefix('.') {
@@ -204,16 +199,11 @@ fn parse_bracket(inner: &str) -> Result<Step, String> {
     if let Some(name) = unquote(inner) {
         return Ok(Step::Field(name.to_owned()));
     }
-    inner
-        .parse()
-        .map(Step::Index)
-        .map_err(|_| format!("invalid array index {inner}"))
+    inner.parse().map(Step::Index).map_err(|_| format!("invalid array index {inner}"))
 }
 
 fn unquote(text: &str) -> Option<&str> {
-    ['\'', '"']
-        .iter()
-        .find_map(|q| text.strip_prefix(*q).and_then(|t| t.strip_suffix(*q)))
+    ['\'', '"'].iter().find_map(|q| text.strip_prefix(*q).and_then(|t| t.strip_suffix(*q)))
 }
 
 fn parse_filter(text: &str) -> Result<Filter, String> {
@@ -232,16 +222,10 @@ fn parse_filter(text: &str) -> Result<Filter, String> {
                 None => serde_json::from_str(wanted)
                     .map_err(|_| format!("unreadable value {wanted} in a filter"))?,
             };
-            return Ok(Filter {
-                left: left(path)?,
-                test: Test::Compare(operator, wanted),
-            });
+            return Ok(Filter { left: left(path)?, test: Test::Compare(operator, wanted) });
         }
     }
-    Ok(Filter {
-        left: left(text)?,
-        test: Test::Exists,
-    })
+    Ok(Filter { left: left(text)?, test: Test::Exists })
 }
 
 #[cfg(test)]
@@ -267,14 +251,8 @@ mod tests {
             (".spec.list[?(@.n>1)].n", Some(json!(2))),
             (".metadata.labels['a.b/c']", Some(json!("dotted"))),
             (r".metadata.labels.a\.b/c", Some(json!("dotted"))),
-            (
-                r#".status.conditions[?(@.type=="Ready")].status"#,
-                Some(json!("True")),
-            ),
-            (
-                ".status.conditions[?(@.status=='True')].type",
-                Some(json!("Ready")),
-            ),
+            (r#".status.conditions[?(@.type=="Ready")].status"#, Some(json!("True"))),
+            (".status.conditions[?(@.status=='True')].type", Some(json!("Ready"))),
             (".status.conditions[?(@.reason)].type", Some(json!("Ready"))),
             (".status.conditions[?(@.type=='None')].status", None),
             (".spec.missing", None),

@@ -40,18 +40,11 @@ pub(crate) struct RequestLog {
 
 impl RequestLog {
     pub fn new(capacity: usize) -> Self {
-        Self {
-            capacity,
-            records: VecDeque::new(),
-            counts: BTreeMap::new(),
-        }
+        Self { capacity, records: VecDeque::new(), counts: BTreeMap::new() }
     }
 
     pub fn arrived(&mut self, info: &RequestInfo) {
-        *self
-            .counts
-            .entry((info.resource.clone(), info.verb))
-            .or_default() += 1;
+        *self.counts.entry((info.resource.clone(), info.verb)).or_default() += 1;
         if self.capacity == 0 {
             return;
         }
@@ -85,11 +78,7 @@ impl RequestLog {
     }
 
     pub fn count(&self, verb: Verb, resource: &str) -> u64 {
-        self.counts
-            .iter()
-            .filter(|((r, v), _)| *v == verb && **r == *resource)
-            .map(|(_, n)| n)
-            .sum()
+        self.counts.iter().filter(|((r, v), _)| *v == verb && **r == *resource).map(|(_, n)| n).sum()
     }
 
     pub fn total(&self) -> u64 {

@@ -12,9 +12,7 @@ pub(crate) fn metadata(object: &Json) -> Option<&Json> {
 
 /// `metadata`, put there when missing.
 pub(crate) fn metadata_mut(object: &mut Json) -> &mut Json {
-    let slot = object
-        .entry("metadata")
-        .or_insert_with(|| Value::Object(Map::new()));
+    let slot = object.entry("metadata").or_insert_with(|| Value::Object(Map::new()));
     if !slot.is_object() {
         *slot = Value::Object(Map::new());
     }
@@ -26,10 +24,7 @@ pub(crate) fn metadata_mut(object: &mut Json) -> &mut Json {
 
 /// A text field of `metadata`; empty where it is missing.
 pub(crate) fn text<'a>(object: &'a Json, field: &str) -> &'a str {
-    metadata(object)
-        .and_then(|m| m.get(field))
-        .and_then(Value::as_str)
-        .unwrap_or_default()
+    metadata(object).and_then(|m| m.get(field)).and_then(Value::as_str).unwrap_or_default()
 }
 
 /// The finalizers.
@@ -39,17 +34,12 @@ pub(crate) fn finalizers(object: &Json) -> Vec<&str> {
 
 /// Whether a deletion is under way.
 pub(crate) fn is_deleting(object: &Json) -> bool {
-    metadata(object)
-        .and_then(|m| m.get("deletionTimestamp"))
-        .is_some_and(|v| !v.is_null())
+    metadata(object).and_then(|m| m.get("deletionTimestamp")).is_some_and(|v| !v.is_null())
 }
 
 /// `metadata.generation`; 0 where the kind has none.
 pub(crate) fn generation(object: &Json) -> i64 {
-    metadata(object)
-        .and_then(|m| m.get("generation"))
-        .and_then(Value::as_i64)
-        .unwrap_or_default()
+    metadata(object).and_then(|m| m.get("generation")).and_then(Value::as_i64).unwrap_or_default()
 }
 
 /// The owner references.
@@ -76,9 +66,7 @@ pub(crate) fn remove_finalizer(object: &mut Json, name: &str) {
 
 /// Adds `name` to the finalizers unless it stands there.
 pub(crate) fn add_finalizer(object: &mut Json, name: &str) {
-    let list = metadata_mut(object)
-        .entry("finalizers")
-        .or_insert_with(|| Value::Array(Vec::new()));
+    let list = metadata_mut(object).entry("finalizers").or_insert_with(|| Value::Array(Vec::new()));
     if let Value::Array(list) = list
         && !list.iter().any(|f| f.as_str() == Some(name))
     {
@@ -88,11 +76,7 @@ pub(crate) fn add_finalizer(object: &mut Json, name: &str) {
 
 /// The strings of a JSON list.
 pub(crate) fn strings(list: Option<&Value>) -> Vec<&str> {
-    list.and_then(Value::as_array)
-        .into_iter()
-        .flatten()
-        .filter_map(Value::as_str)
-        .collect()
+    list.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect()
 }
 
 /// The value at a path of field names.

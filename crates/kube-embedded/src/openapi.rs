@@ -9,11 +9,8 @@ pub(crate) fn index(registry: &Registry) -> Value {
     let mut paths = Map::new();
     for (group, versions) in registry.groups() {
         for version in versions {
-            let path = if group.is_empty() {
-                format!("api/{version}")
-            } else {
-                format!("apis/{group}/{version}")
-            };
+            let path =
+                if group.is_empty() { format!("api/{version}") } else { format!("apis/{group}/{version}") };
             let url = format!("/openapi/v3/{path}");
             paths.insert(path, json!({ "serverRelativeURL": url }));
         }
@@ -60,11 +57,7 @@ fn add_paths(paths: &mut Map<String, Value>, resource: &Resource, version: &str,
     } else {
         format!("/apis/{}/{version}", resource.group)
     };
-    let scope = if resource.namespaced {
-        "/namespaces/{namespace}"
-    } else {
-        ""
-    };
+    let scope = if resource.namespaced { "/namespaces/{namespace}" } else { "" };
     let collection = format!("{base}{scope}/{}", resource.plural);
     let operation = |action: &str| {
         let parameters: Vec<Value> = ["dryRun", "fieldManager", "fieldValidation"]
@@ -81,18 +74,11 @@ fn add_paths(paths: &mut Map<String, Value>, resource: &Resource, version: &str,
     paths.insert(format!("{collection}/{{name}}"), json!({
         "get": operation("get"), "put": operation("put"), "patch": operation("patch"), "delete": operation("delete"),
     }));
-    paths.insert(
-        collection,
-        json!({ "get": operation("list"), "post": operation("post") }),
-    );
+    paths.insert(collection, json!({ "get": operation("list"), "post": operation("post") }));
 }
 
 fn schema_of(resource: &Resource, index: usize, version: &str) -> Value {
-    let mut schema = resource
-        .versions
-        .get(index)
-        .map(|v| (*v.open_api).clone())
-        .unwrap_or_default();
+    let mut schema = resource.versions.get(index).map(|v| (*v.open_api).clone()).unwrap_or_default();
     if !schema.is_object() {
         schema = json!({ "type": "object" });
     }

@@ -15,7 +15,8 @@ pub(crate) enum PatchBody {
     Strategic(Value),
 }
 
-const ACCEPTED: &str = "application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json";
+const ACCEPTED: &str =
+    "application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json";
 
 impl PatchBody {
     /// Reads a patch. Strategic patches are for the built-in kinds only.
@@ -27,9 +28,7 @@ impl PatchBody {
         match content_type {
             "application/merge-patch+json" => Ok(Self::Merge(object(parse()?)?)),
             "application/json-patch+json" => read_json_patch(parse()?),
-            "application/strategic-merge-patch+json" if builtin => {
-                Ok(Self::Strategic(object(parse()?)?))
-            }
+            "application/strategic-merge-patch+json" if builtin => Ok(Self::Strategic(object(parse()?)?)),
             "application/apply-patch+yaml" => Err(ApiError::new(
                 415,
                 "UnsupportedMediaType",
@@ -67,9 +66,7 @@ fn object(value: Value) -> Result<Value, ApiError> {
     if value.is_object() {
         Ok(value)
     } else {
-        Err(ApiError::bad_request(
-            "error decoding patch: the patch must be an object",
-        ))
+        Err(ApiError::bad_request("error decoding patch: the patch must be an object"))
     }
 }
 
@@ -79,9 +76,7 @@ fn read_json_patch(value: Value) -> Result<PatchBody, ApiError> {
         return Err(ApiError::new(
             413,
             "RequestEntityTooLarge",
-            format!(
-                "The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {count}"
-            ),
+            format!("The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {count}"),
         ));
     }
     serde_json::from_value(value)

@@ -61,11 +61,7 @@ pub(crate) struct FieldDef {
 
 impl FieldDef {
     pub fn new(name: &str, path: &str, indexed: bool) -> Self {
-        Self {
-            name: name.into(),
-            path: path.split('.').map(Into::into).collect(),
-            indexed,
-        }
+        Self { name: name.into(), path: path.split('.').map(Into::into).collect(), indexed }
     }
 
     /// The text by which the field is selected; `None` where it is missing.
@@ -112,27 +108,17 @@ pub(crate) struct Resource {
 
 impl Resource {
     pub fn subject(&self) -> Subject<'_> {
-        Subject {
-            group: &self.group,
-            plural: &self.plural,
-            kind: &self.kind,
-        }
+        Subject { group: &self.group, plural: &self.plural, kind: &self.kind }
     }
 
     pub fn version_index(&self, name: &str) -> Option<usize> {
-        self.versions
-            .iter()
-            .position(|v| v.served && *v.name == *name)
+        self.versions.iter().position(|v| v.served && *v.name == *name)
     }
 
     /// `group/version`, or the version alone in the core group.
     pub fn api_version(&self, version: usize) -> String {
         let name = self.versions.get(version).map_or("", |v| &v.name);
-        if self.group.is_empty() {
-            name.to_owned()
-        } else {
-            format!("{}/{name}", self.group)
-        }
+        if self.group.is_empty() { name.to_owned() } else { format!("{}/{name}", self.group) }
     }
 
     /// Whether the objects carry a generation that follows their content.
@@ -178,12 +164,7 @@ pub(crate) fn age_column() -> Column {
 /// A column that shows a field.
 pub(crate) fn path_column(name: &str, kind: &str, priority: i64, path: &str) -> Column {
     // A path of our own that does not parse shows nothing, which the tests of the tables would notice.
-    column(
-        name,
-        kind,
-        priority,
-        Cell::Path(JsonPath::parse(path).unwrap_or_default()),
-    )
+    column(name, kind, priority, Cell::Path(JsonPath::parse(path).unwrap_or_default()))
 }
 
 /// The table of namespaces.

@@ -66,14 +66,8 @@ impl Requirement {
             Operator::NotIn => !found.is_some_and(listed),
             Operator::Exists => found.is_some(),
             Operator::Absent => found.is_none(),
-            Operator::Greater => found
-                .and_then(number)
-                .zip(limit())
-                .is_some_and(|(v, l)| v > l),
-            Operator::Less => found
-                .and_then(number)
-                .zip(limit())
-                .is_some_and(|(v, l)| v < l),
+            Operator::Greater => found.and_then(number).zip(limit()).is_some_and(|(v, l)| v > l),
+            Operator::Less => found.and_then(number).zip(limit()).is_some_and(|(v, l)| v < l),
         }
     }
 }
@@ -99,14 +93,8 @@ fn parse_requirement(part: &str) -> Option<Requirement> {
     let build = |key: &str, operator, values: Vec<String>| {
         let key = key.trim();
         let fits = !key.is_empty()
-            && key
-                .chars()
-                .all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '/'));
-        fits.then(|| Requirement {
-            key: key.to_owned(),
-            operator,
-            values,
-        })
+            && key.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '/'));
+        fits.then(|| Requirement { key: key.to_owned(), operator, values })
     };
     let one = |v: &str| vec![v.trim().to_owned()];
     if let Some((key, values)) = part.strip_suffix(')').and_then(|p| p.split_once('(')) {
@@ -159,11 +147,7 @@ pub(crate) fn parse_fields(text: &str) -> Result<Vec<FieldTerm>, ApiError> {
                     "invalid selector: '{text}'; can't understand '{part}'"
                 )));
             };
-            Ok(FieldTerm {
-                field: field.to_owned(),
-                value: unescape(value),
-                negated,
-            })
+            Ok(FieldTerm { field: field.to_owned(), value: unescape(value), negated })
         })
         .collect()
 }
@@ -211,8 +195,7 @@ mod tests {
 
     #[test]
     fn label_selectors_follow_the_table() {
-        let labels: Vec<(Box<str>, Box<str>)> =
-            vec![("app".into(), "web".into()), ("n".into(), "5".into())];
+        let labels: Vec<(Box<str>, Box<str>)> = vec![("app".into(), "web".into()), ("n".into(), "5".into())];
         let table = [
             ("", true),
             ("app", true),

@@ -41,9 +41,7 @@ pub struct Server {
 
 impl fmt::Debug for Server {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Server")
-            .field("revision", &self.inner.with(|s| s.revision))
-            .finish_non_exhaustive()
+        f.debug_struct("Server").field("revision", &self.inner.with(|s| s.revision)).finish_non_exhaustive()
     }
 }
 
@@ -146,11 +144,7 @@ pub struct InstallError {
 
 impl From<ApiError> for InstallError {
     fn from(error: ApiError) -> Self {
-        Self {
-            code: error.code,
-            reason: error.reason,
-            message: error.message,
-        }
+        Self { code: error.code, reason: error.reason, message: error.message }
     }
 }
 
@@ -295,12 +289,7 @@ impl Server {
         };
         let target = self.inner.target_of(&object)?;
         let status = object.get("status").cloned();
-        match create::create(
-            &self.inner,
-            &target,
-            object.clone(),
-            WriteOptions::default(),
-        ) {
+        match create::create(&self.inner, &target, object.clone(), WriteOptions::default()) {
             Err(Failure::Api(error)) if error.reason == "AlreadyExists" => {
                 self.replace(&target, object)?;
             }
@@ -309,21 +298,12 @@ impl Server {
         }
         match status {
             Some(status) if target.has_status() && target.resource.builtin.is_none() => {
-                let target = Target {
-                    status: true,
-                    ..target
-                };
+                let target = Target { status: true, ..target };
                 let make = |mut old: Json| {
                     old.insert("status".into(), status.clone());
                     Ok(old)
                 };
-                done(update::update(
-                    &self.inner,
-                    &target,
-                    WriteOptions::default(),
-                    false,
-                    &make,
-                ))
+                done(update::update(&self.inner, &target, WriteOptions::default(), false, &make))
             }
             _ => Ok(()),
         }
@@ -336,13 +316,7 @@ impl Server {
             crate::meta::metadata_mut(&mut new).insert("resourceVersion".into(), version.into());
             Ok(new)
         };
-        done(update::update(
-            &self.inner,
-            target,
-            WriteOptions::default(),
-            true,
-            &make,
-        ))
+        done(update::update(&self.inner, target, WriteOptions::default(), true, &make))
     }
 
     /// One stored object in its storage version; `kind` is a kind or plural name, `namespace` empty for cluster-wide kinds.
@@ -385,11 +359,7 @@ impl Server {
 }
 
 fn find(state: &State, kind: &str) -> Option<Arc<Resource>> {
-    state
-        .registry
-        .iter()
-        .find(|r| *r.kind == *kind || *r.plural == *kind)
-        .cloned()
+    state.registry.iter().find(|r| *r.kind == *kind || *r.plural == *kind).cloned()
 }
 
 fn refusal(failure: Failure) -> InstallError {
@@ -444,32 +414,20 @@ impl Inner {
 
     /// Where an object belongs, by its own words.
     fn target_of(&self, object: &Json) -> Result<Target, ApiError> {
-        let text = |field: &str| {
-            object
-                .get(field)
-                .and_then(Value::as_str)
-                .unwrap_or_default()
-        };
+        let text = |field: &str| object.get(field).and_then(Value::as_str).unwrap_or_default();
         let (group, version) = match text("apiVersion").rsplit_once('/') {
             Some((group, version)) => (group, version),
             None => ("", text("apiVersion")),
         };
         let kind = text("kind");
-        let resource = self
-            .with(|state| state.registry.by_kind(group, kind).cloned())
-            .ok_or_else(|| {
-                ApiError::new(
-                    404,
-                    "NotFound",
-                    format!(
-                        "no matches for kind \"{kind}\" in version \"{}\"",
-                        text("apiVersion")
-                    ),
-                )
-            })?;
-        let version = resource
-            .version_index(version)
-            .ok_or_else(ApiError::unknown_path)?;
+        let resource = self.with(|state| state.registry.by_kind(group, kind).cloned()).ok_or_else(|| {
+            ApiError::new(
+                404,
+                "NotFound",
+                format!("no matches for kind \"{kind}\" in version \"{}\"", text("apiVersion")),
+            )
+        })?;
+        let version = resource.version_index(version).ok_or_else(ApiError::unknown_path)?;
         let namespace = match crate::meta::text(object, "namespace") {
             _ if !resource.namespaced => "",
             "" => "default",
@@ -480,10 +438,7 @@ impl Inner {
             actor: "install".into(),
             verb: Verb::Create,
             group: resource.group.clone(),
-            version: resource
-                .versions
-                .get(version)
-                .map_or_else(|| "".into(), |v| v.name.clone()),
+            version: resource.versions.get(version).map_or_else(|| "".into(), |v| v.name.clone()),
             resource: resource.plural.clone(),
             kind: resource.kind.clone(),
             subresource: "".into(),

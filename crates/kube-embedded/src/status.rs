@@ -40,21 +40,12 @@ impl Subject<'_> {
 }
 
 fn qualified(name: &str, group: &str) -> String {
-    if group.is_empty() {
-        name.to_owned()
-    } else {
-        format!("{name}.{group}")
-    }
+    if group.is_empty() { name.to_owned() } else { format!("{name}.{group}") }
 }
 
 impl ApiError {
     pub fn new(code: u16, reason: &str, message: impl Into<String>) -> Self {
-        Self {
-            code,
-            reason: reason.to_owned(),
-            message: message.into(),
-            details: Map::new(),
-        }
+        Self { code, reason: reason.to_owned(), message: message.into(), details: Map::new() }
     }
 
     fn with_details(mut self, details: Map<String, Value>) -> Self {
@@ -75,8 +66,7 @@ impl ApiError {
     }
 
     pub fn retry_after(mut self, seconds: u32) -> Self {
-        self.details
-            .insert("retryAfterSeconds".into(), seconds.into());
+        self.details.insert("retryAfterSeconds".into(), seconds.into());
         self
     }
 
@@ -85,28 +75,16 @@ impl ApiError {
     }
 
     pub fn not_found(subject: Subject<'_>, name: &str) -> Self {
-        Self::new(
-            404,
-            "NotFound",
-            format!("{} \"{name}\" not found", subject.resource()),
-        )
-        .with_details(subject.details(name))
+        Self::new(404, "NotFound", format!("{} \"{name}\" not found", subject.resource()))
+            .with_details(subject.details(name))
     }
 
     pub fn unknown_path() -> Self {
-        Self::new(
-            404,
-            "NotFound",
-            "the server could not find the requested resource",
-        )
+        Self::new(404, "NotFound", "the server could not find the requested resource")
     }
 
     pub fn method_not_allowed() -> Self {
-        Self::new(
-            405,
-            "MethodNotAllowed",
-            "the server does not allow this method on the requested resource",
-        )
+        Self::new(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
     }
 
     pub fn not_acceptable() -> Self {
@@ -118,19 +96,12 @@ impl ApiError {
     }
 
     pub fn already_exists(subject: Subject<'_>, name: &str) -> Self {
-        Self::new(
-            409,
-            "AlreadyExists",
-            format!("{} \"{name}\" already exists", subject.resource()),
-        )
-        .with_details(subject.details(name))
+        Self::new(409, "AlreadyExists", format!("{} \"{name}\" already exists", subject.resource()))
+            .with_details(subject.details(name))
     }
 
     pub fn conflict(subject: Subject<'_>, name: &str, why: &str) -> Self {
-        let message = format!(
-            "Operation cannot be fulfilled on {} \"{name}\": {why}",
-            subject.resource()
-        );
+        let message = format!("Operation cannot be fulfilled on {} \"{name}\": {why}", subject.resource());
         Self::new(409, "Conflict", message).with_details(subject.details(name))
     }
 
@@ -147,11 +118,7 @@ impl ApiError {
     }
 
     pub fn too_large() -> Self {
-        Self::new(
-            413,
-            "RequestEntityTooLarge",
-            "Request entity too large: limit is 3145728",
-        )
+        Self::new(413, "RequestEntityTooLarge", "Request entity too large: limit is 3145728")
     }
 
     pub fn unsupported_media_type(accepted: &str) -> Self {
@@ -165,21 +132,16 @@ impl ApiError {
     }
 
     pub fn forbidden(subject: Subject<'_>, name: &str, why: &str) -> Self {
-        Self::new(
-            403,
-            "Forbidden",
-            format!("{} \"{name}\" is forbidden: {why}", subject.resource()),
-        )
-        .with_details(subject.details(name))
+        Self::new(403, "Forbidden", format!("{} \"{name}\" is forbidden: {why}", subject.resource()))
+            .with_details(subject.details(name))
     }
 
     pub fn unprocessable_patch(message: impl Into<String>) -> Self {
-        Self::new(
-            422,
-            "Invalid",
-            "the server rejected our request due to an error in our request",
+        Self::new(422, "Invalid", "the server rejected our request due to an error in our request").cause(
+            "UnexpectedServerResponse",
+            "",
+            message,
         )
-        .cause("UnexpectedServerResponse", "", message)
     }
 
     /// 422 with one cause per field; equal messages are named once, as the real server does.
@@ -203,12 +165,7 @@ impl ApiError {
             .map(|e| json!({ "reason": e.reason, "message": e.body, "field": e.field }))
             .collect();
         details.insert("causes".into(), causes.into());
-        Self::new(
-            422,
-            "Invalid",
-            format!("{kind} \"{name}\" is invalid: {text}"),
-        )
-        .with_details(details)
+        Self::new(422, "Invalid", format!("{kind} \"{name}\" is invalid: {text}")).with_details(details)
     }
 
     /// The `Status` object of this error.
@@ -231,8 +188,6 @@ impl ApiError {
     }
 
     pub fn retry_after_seconds(&self) -> Option<u64> {
-        self.details
-            .get("retryAfterSeconds")
-            .and_then(Value::as_u64)
+        self.details.get("retryAfterSeconds").and_then(Value::as_u64)
     }
 }

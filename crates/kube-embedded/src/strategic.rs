@@ -5,12 +5,8 @@ use serde_json::Value;
 use crate::{meta::Json, status::ApiError};
 
 /// The lists of built-in kinds that merge, with the field that tells their entries apart (empty: the entry itself).
-const MERGED: [(&str, &str); 4] = [
-    ("ownerReferences", "uid"),
-    ("finalizers", ""),
-    ("conditions", "type"),
-    ("secrets", "name"),
-];
+const MERGED: [(&str, &str); 4] =
+    [("ownerReferences", "uid"), ("finalizers", ""), ("conditions", "type"), ("secrets", "name")];
 
 const ORDER: &str = "$setElementOrder/";
 const REMOVE: &str = "$deleteFromPrimitiveList/";
@@ -35,9 +31,7 @@ pub(crate) fn merge(target: &mut Json, patch: &Value) -> Result<(), ApiError> {
         }
         Some("merge") | None => {}
         Some(other) => {
-            return Err(ApiError::bad_request(format!(
-                "unknown patch type found: {other}"
-            )));
+            return Err(ApiError::bad_request(format!("unknown patch type found: {other}")));
         }
     }
     if let Some(Value::Array(keep)) = patch.get("$retainKeys") {
@@ -59,10 +53,7 @@ pub(crate) fn merge(target: &mut Json, patch: &Value) -> Result<(), ApiError> {
 }
 
 fn merge_key(list: &str) -> Option<&'static str> {
-    MERGED
-        .iter()
-        .find(|(name, _)| *name == list)
-        .map(|(_, key)| *key)
+    MERGED.iter().find(|(name, _)| *name == list).map(|(_, key)| *key)
 }
 
 fn merge_field(target: &mut Json, name: &str, change: &Value) -> Result<(), ApiError> {
@@ -80,9 +71,7 @@ fn merge_field(target: &mut Json, name: &str, change: &Value) -> Result<(), ApiE
             }
         }
         (Value::Array(changes), Some(key)) => {
-            let slot = target
-                .entry(name.to_owned())
-                .or_insert_with(|| Value::Array(Vec::new()));
+            let slot = target.entry(name.to_owned()).or_insert_with(|| Value::Array(Vec::new()));
             if let Value::Array(entries) = slot {
                 merge_list(entries, changes, key)?;
             }
@@ -95,20 +84,12 @@ fn merge_field(target: &mut Json, name: &str, change: &Value) -> Result<(), ApiE
 }
 
 fn same(a: &Value, b: &Value, key: &str) -> bool {
-    if key.is_empty() {
-        a == b
-    } else {
-        a.get(key).is_some() && a.get(key) == b.get(key)
-    }
+    if key.is_empty() { a == b } else { a.get(key).is_some() && a.get(key) == b.get(key) }
 }
 
 fn merge_list(entries: &mut Vec<Value>, changes: &[Value], key: &str) -> Result<(), ApiError> {
     if changes.iter().any(|c| directive(c) == Some("replace")) {
-        *entries = changes
-            .iter()
-            .filter(|c| directive(c).is_none())
-            .cloned()
-            .collect();
+        *entries = changes.iter().filter(|c| directive(c).is_none()).cloned().collect();
         return Ok(());
     }
     for change in changes {
@@ -143,12 +124,7 @@ fn remove_entries(target: &mut Json, list: &str, gone: &Value) {
 fn sort_entries(target: &mut Json, list: &str, order: &[Value]) {
     let Some(key) = merge_key(list) else { return };
     if let Some(Value::Array(entries)) = target.get_mut(list) {
-        entries.sort_by_key(|e| {
-            order
-                .iter()
-                .position(|o| same(o, e, key))
-                .unwrap_or(usize::MAX)
-        });
+        entries.sort_by_key(|e| order.iter().position(|o| same(o, e, key)).unwrap_or(usize::MAX));
     }
 }
 

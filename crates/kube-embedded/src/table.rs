@@ -13,11 +13,8 @@ use crate::{
 
 /// A table; the column definitions are left out of all but the first of a watch.
 pub(crate) fn table(target: &Target, meta: Value, rows: Vec<Value>, with_columns: bool) -> Value {
-    let columns: Vec<Value> = if with_columns {
-        columns(target).iter().map(definition).collect()
-    } else {
-        Vec::new()
-    };
+    let columns: Vec<Value> =
+        if with_columns { columns(target).iter().map(definition).collect() } else { Vec::new() };
     json!({
         "kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": meta, "columnDefinitions": columns, "rows": rows,
     })
@@ -36,15 +33,8 @@ fn definition(column: &Column) -> Value {
 
 /// The row of one object; `include` says how much of the object comes with it.
 pub(crate) fn row(target: &Target, object: &Object, include: &str, now: Timestamp) -> Value {
-    let value = Value::Object(convert::to_version(
-        &target.resource,
-        target.version,
-        object.parse(),
-    ));
-    let cells: Vec<Value> = columns(target)
-        .iter()
-        .map(|c| cell(c, &value, now))
-        .collect();
+    let value = Value::Object(convert::to_version(&target.resource, target.version, object.parse()));
+    let cells: Vec<Value> = columns(target).iter().map(|c| cell(c, &value, now)).collect();
     let object = match include {
         "None" => Value::Null,
         "Object" => value,
@@ -96,11 +86,7 @@ pub(crate) fn age(at: Timestamp, now: Timestamp) -> String {
     let seconds = now.as_second() - at.as_second();
     let two = |big: i64, big_unit: &str, small: i64, small_unit: &str| {
         let (whole, rest) = (seconds / big, seconds % big / small);
-        if rest == 0 {
-            format!("{whole}{big_unit}")
-        } else {
-            format!("{whole}{big_unit}{rest}{small_unit}")
-        }
+        if rest == 0 { format!("{whole}{big_unit}") } else { format!("{whole}{big_unit}{rest}{small_unit}") }
     };
     match seconds {
         ..-1 => "<invalid>".to_owned(),

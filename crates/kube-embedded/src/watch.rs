@@ -94,8 +94,7 @@ impl WatchStream {
         filter: Filter,
         options: WatchOptions,
     ) -> Result<Self, ApiError> {
-        let (id, seen, initial) =
-            inner.with(|state| register(state, &target, &filter, &options))?;
+        let (id, seen, initial) = inner.with(|state| register(state, &target, &filter, &options))?;
         let timeout = options.timeout.map(|t| Box::pin(sleep(t)));
         let bookmark = (options.bookmarks && !options.fault.withhold_bookmarks)
             .then(|| Box::pin(sleep_until(Instant::now() + BOOKMARK_EVERY)));
@@ -119,10 +118,7 @@ impl WatchStream {
     }
 
     /// The next bytes of the stream: a line comes in up to three pieces, of which the middle is shared.
-    pub fn poll_next_bytes(
-        &mut self,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Bytes, std::io::Error>>> {
+    pub fn poll_next_bytes(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, std::io::Error>>> {
         loop {
             if self.waits_for_delay(cx) {
                 return Poll::Pending;
@@ -134,8 +130,7 @@ impl WatchStream {
                 Some(End::Clean) => return Poll::Ready(None),
                 Some(End::Broken) => {
                     self.end = Some(End::Clean);
-                    let error =
-                        std::io::Error::new(std::io::ErrorKind::UnexpectedEof, "the watch was cut");
+                    let error = std::io::Error::new(std::io::ErrorKind::UnexpectedEof, "the watch was cut");
                     return Poll::Ready(Some(Err(error)));
                 }
                 None => {}
@@ -221,9 +216,9 @@ impl WatchStream {
 
     fn finish(&mut self, cut: Option<Cut>) {
         match cut {
-            Some(Cut::Gone) => self.emit_error(&ApiError::expired(
-                "the watch was ended: too old resource version",
-            )),
+            Some(Cut::Gone) => {
+                self.emit_error(&ApiError::expired("the watch was ended: too old resource version"))
+            }
             Some(Cut::Broken) => self.end = Some(End::Broken),
             None => self.end = Some(End::Clean),
         }
@@ -254,40 +249,23 @@ impl WatchStream {
         let body = match self.options.shape {
             Shape::Table => {
                 let meta = json!({ "resourceVersion": object.revision.to_string() });
-                let row = table::row(
-                    &self.target,
-                    object,
-                    &self.options.include,
-                    self.inner.now(),
-                );
+                let row = table::row(&self.target, object, &self.options.include, self.inner.now());
                 let first = !std::mem::replace(&mut self.columns_sent, true);
-                table::table(&self.target, meta, vec![row], first)
-                    .to_string()
-                    .into()
+                table::table(&self.target, meta, vec![row], first).to_string().into()
             }
             Shape::Metadata => metadata_only(object).to_string().into(),
             _ => object_json(&self.target, object),
         };
         self.line(kind, body);
         self.events += 1;
-        if self
-            .options
-            .fault
-            .cut_after
-            .is_some_and(|n| self.events >= n)
-        {
-            let cut = if self.options.fault.gone {
-                Cut::Gone
-            } else {
-                Cut::Broken
-            };
+        if self.options.fault.cut_after.is_some_and(|n| self.events >= n) {
+            let cut = if self.options.fault.gone { Cut::Gone } else { Cut::Broken };
             self.finish(Some(cut));
         }
     }
 
     fn emit_bookmark(&mut self, initial: bool) {
-        let mut meta =
-            json!({ "resourceVersion": self.seen.to_string(), "creationTimestamp": null });
+        let mut meta = json!({ "resourceVersion": self.seen.to_string(), "creationTimestamp": null });
         if initial {
             meta["annotations"] = json!({ "k8s.io/initial-events-end": "true" });
         }
@@ -296,12 +274,7 @@ impl WatchStream {
                 let object = json!({ "kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": meta });
                 let meta = json!({ "resourceVersion": self.seen.to_string() });
                 let first = !std::mem::replace(&mut self.columns_sent, true);
-                table::table(
-                    &self.target,
-                    meta,
-                    vec![json!({ "cells": [], "object": object })],
-                    first,
-                )
+                table::table(&self.target, meta, vec![json!({ "cells": [], "object": object })], first)
             }
             Shape::Metadata => {
                 json!({ "kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": meta })
@@ -336,12 +309,7 @@ impl Drop for WatchStream {
     fn drop(&mut self) {
         let (table, id) = (self.target.resource.table, self.id);
         // What is removed is dropped outside the lock, for a task may end with its waker.
-        let gone = self.inner.with(|state| {
-            state
-                .tables
-                .get_mut(&table)
-                .and_then(|t| t.watchers.remove(&id))
-        });
+        let gone = self.inner.with(|state| state.tables.get_mut(&table).and_then(|t| t.watchers.remove(&id)));
         drop(gone);
     }
 }
@@ -375,10 +343,7 @@ fn look(state: &mut State, target: &Target, id: u64, seen: u64, cx: &Context<'_>
     if !changes.is_empty() {
         return News::Changes(changes);
     }
-    let stale = table
-        .watchers
-        .get_mut(&id)
-        .and_then(|w| w.waker.replace(cx.waker().clone()));
+    let stale = table.watchers.get_mut(&id).and_then(|w| w.waker.replace(cx.waker().clone()));
     News::Nothing(revision, stale)
 }
 
@@ -396,35 +361,17 @@ fn register(
         return Err(read::too_new(asked, current));
     }
     if state.fenced.contains(&target.info.actor) {
-        return Err(ApiError::new(
-            503,
-            "ServiceUnavailable",
-            "the actor is fenced",
-        ));
+        return Err(ApiError::new(503, "ServiceUnavailable", "the actor is fenced"));
     }
     state.next_watcher += 1;
     let id = state.next_watcher;
-    let table = state
-        .tables
-        .get_mut(&target.resource.table)
-        .ok_or_else(ApiError::unknown_path)?;
+    let table = state.tables.get_mut(&target.resource.table).ok_or_else(ApiError::unknown_path)?;
     let from_now = options.initial || asked == 0;
     let initial = if from_now {
-        table
-            .range(&filter.namespace, None)
-            .filter(|o| filter.matches(o))
-            .cloned()
-            .collect()
+        table.range(&filter.namespace, None).filter(|o| filter.matches(o)).cloned().collect()
     } else {
         VecDeque::new()
     };
-    table.watchers.insert(
-        id,
-        Watcher {
-            info: target.info.clone(),
-            waker: None,
-            cut: None,
-        },
-    );
+    table.watchers.insert(id, Watcher { info: target.info.clone(), waker: None, cut: None });
     Ok((id, if from_now { current } else { asked }, initial))
 }

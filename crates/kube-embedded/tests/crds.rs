@@ -18,32 +18,16 @@ fn params() -> PostParams {
 async fn a_crd_is_served_as_soon_as_it_is_created() {
     let server = server();
     let client = server.client("default");
-    assert_eq!(
-        refusal(widgets(&client, "default").get("a").await).code,
-        404
-    );
+    assert_eq!(refusal(widgets(&client, "default").get("a").await).code, 404);
     let crds: Api<CustomResourceDefinition> = Api::all(client.clone());
     let created = crds.create(&params(), &object(widget_crd())).await.unwrap();
     let status = created.status.unwrap();
-    let mut conditions: Vec<(String, String)> = status
-        .conditions
-        .unwrap()
-        .into_iter()
-        .map(|c| (c.type_, c.status))
-        .collect();
+    let mut conditions: Vec<(String, String)> =
+        status.conditions.unwrap().into_iter().map(|c| (c.type_, c.status)).collect();
     conditions.sort();
-    assert_eq!(
-        conditions,
-        [
-            ("Established".into(), "True".into()),
-            ("NamesAccepted".into(), "True".into())
-        ]
-    );
+    assert_eq!(conditions, [("Established".into(), "True".into()), ("NamesAccepted".into(), "True".into())]);
     assert_eq!(status.stored_versions, Some(vec!["v1".to_owned()]));
-    widgets(&client, "default")
-        .create(&params(), &widget("a"))
-        .await
-        .unwrap();
+    widgets(&client, "default").create(&params(), &widget("a")).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
@@ -56,18 +40,11 @@ async fn objects_go_with_their_crd() {
     api.create(&params(), &held).await.unwrap();
     api.create(&params(), &widget("free")).await.unwrap();
     let crds: Api<CustomResourceDefinition> = Api::all(client.clone());
-    crds.delete("widgets.example.com", &DeleteParams::default())
-        .await
-        .unwrap();
+    crds.delete("widgets.example.com", &DeleteParams::default()).await.unwrap();
     assert_eq!(server.count("Widget"), 1);
-    assert_eq!(
-        refusal(api.create(&params(), &widget("new")).await).code,
-        405
-    );
+    assert_eq!(refusal(api.create(&params(), &widget("new")).await).code, 405);
     let patch = Patch::Merge(json!({ "metadata": { "finalizers": null } }));
-    api.patch("held", &PatchParams::default(), &patch)
-        .await
-        .unwrap();
+    api.patch("held", &PatchParams::default(), &patch).await.unwrap();
     assert_eq!(refusal(crds.get("widgets.example.com").await).code, 404);
     assert_eq!(refusal(api.get("held").await).code, 404);
 }
@@ -87,19 +64,10 @@ async fn a_changed_crd_holds_for_what_is_written_from_now_on() {
         json!({ "type": "string" });
     server.apply_crd(crd).unwrap();
     let unchanged = Patch::Merge(json!({ "spec": { "color": "red", "type": "kro" } }));
-    let patched = api
-        .patch("a", &PatchParams::default(), &unchanged)
-        .await
-        .unwrap();
-    assert_eq!(
-        patched.data["spec"]["color"], "red",
-        "what was too long before may stay"
-    );
+    let patched = api.patch("a", &PatchParams::default(), &unchanged).await.unwrap();
+    assert_eq!(patched.data["spec"]["color"], "red", "what was too long before may stay");
     let longer = Patch::Merge(json!({ "spec": { "ownerName": "alicia" } }));
-    assert_eq!(
-        refusal(api.patch("a", &PatchParams::default(), &longer).await).code,
-        422
-    );
+    assert_eq!(refusal(api.patch("a", &PatchParams::default(), &longer).await).code, 422);
     let selected = kube::api::ListParams::default().fields("spec.type=kro");
     assert_eq!(api.list(&selected).await.unwrap().items.len(), 1);
 }
@@ -128,35 +96,22 @@ async fn crds_that_make_no_sense_are_refused_by_field() {
             "spec.versions: Invalid value: [\"v1\"]: must have exactly one version marked as storage version",
         ),
         (
-            change(
-                &format!("{schema}/properties/spec/properties/size"),
-                json!({}),
-            ),
+            change(&format!("{schema}/properties/spec/properties/size"), json!({})),
             "spec.versions[0].schema.openAPIV3Schema.properties[spec].properties[size].type: Required value: must not be empty for specified object fields",
         ),
         (
-            change(
-                &format!("{schema}/properties/spec/x-kubernetes-validations/0/rule"),
-                json!("self."),
-            ),
+            change(&format!("{schema}/properties/spec/x-kubernetes-validations/0/rule"), json!("self.")),
             "spec.versions[0].schema.openAPIV3Schema.properties[spec].x-kubernetes-validations[0].rule: Invalid value: \"self.\": compilation failed",
         ),
         (
-            change(
-                "/spec/versions/0/selectableFields/0/jsonPath",
-                json!("spec.ownerName"),
-            ),
+            change("/spec/versions/0/selectableFields/0/jsonPath", json!("spec.ownerName")),
             "spec.versions[0].selectableFields[0].jsonPath: Invalid value: \"spec.ownerName\": expected [ or . but got: spec.ownerName",
         ),
     ];
     for (crd, message) in table {
         let refused = refusal(crds.create(&params(), &object(crd)).await);
         assert_eq!(refused.code, 422, "{message}");
-        assert!(
-            refused.message.contains(message),
-            "{}\nlacks\n{message}",
-            refused.message
-        );
+        assert!(refused.message.contains(message), "{}\nlacks\n{message}", refused.message);
     }
 }
 
@@ -194,10 +149,7 @@ async fn what_the_schema_forbids_is_refused_in_the_words_of_the_real_server() {
             json!({ "ownerName": "a", "size": -1 }),
             "spec.size: Invalid value: -1: spec.size in body should be greater than or equal to 0",
         ),
-        (
-            json!({ "ownerName": "a", "size": 7 }),
-            "spec: Invalid value: \"object\": size must not be 7",
-        ),
+        (json!({ "ownerName": "a", "size": 7 }), "spec: Invalid value: \"object\": size must not be 7"),
         (
             json!({ "ownerName": "a", "port": true }),
             "spec.port: Invalid value: \"boolean\": spec.port in body must be of type integer,string: \"boolean\"",
@@ -209,23 +161,12 @@ async fn what_the_schema_forbids_is_refused_in_the_words_of_the_real_server() {
     ];
     for (spec, message) in table {
         let refused = refusal(api.create(&params(), &widget_with("a", spec.clone())).await);
-        assert_eq!(
-            (refused.code, refused.reason.as_str()),
-            (422, "Invalid"),
-            "{spec}"
-        );
+        assert_eq!((refused.code, refused.reason.as_str()), (422, "Invalid"), "{spec}");
         let wanted = format!("Widget.example.com \"a\" is invalid: {message}");
         let found = refused.message.replacen("invalid: [", "invalid: ", 1);
-        assert!(
-            found.starts_with(&wanted),
-            "{}\nis not\n{wanted}",
-            refused.message
-        );
+        assert!(found.starts_with(&wanted), "{}\nis not\n{wanted}", refused.message);
         let details = refused.details.unwrap();
-        assert_eq!(
-            (details.name.as_str(), details.kind.as_str()),
-            ("a", "Widget")
-        );
+        assert_eq!((details.name.as_str(), details.kind.as_str()), ("a", "Widget"));
         assert!(!details.causes.is_empty());
     }
 }
@@ -235,9 +176,7 @@ async fn rules_see_the_old_object_and_only_sound_ones() {
     let server = widget_server();
     let api = widgets(&server.client("default"), "default");
     let spec = json!({ "ownerName": "alice", "frozen": "ice" });
-    api.create(&params(), &widget_with("a", spec))
-        .await
-        .unwrap();
+    api.create(&params(), &widget_with("a", spec)).await.unwrap();
     let patch = async |spec: Value| -> Result<DynamicObject, kube::Error> {
         let patch = Patch::Merge(json!({ "spec": spec }));
         api.patch("a", &PatchParams::default(), &patch).await
@@ -265,10 +204,7 @@ async fn unknown_fields_are_pruned_and_nulls_follow_the_schema() {
         "ownerName": "alice", "unknown": 1, "size": null, "maybe": null, "type": null,
         "free": { "kept": { "deep": true } }, "ref": { "name": "r", "gone": 1 },
     });
-    let created = api
-        .create(&params(), &widget_with("a", spec))
-        .await
-        .unwrap();
+    let created = api.create(&params(), &widget_with("a", spec)).await.unwrap();
     assert_eq!(
         created.data["spec"],
         json!({
@@ -283,9 +219,7 @@ async fn the_keys_of_a_map_list_are_unique() {
     let api = widgets(&server.client("default"), "default");
     api.create(&params(), &widget("a")).await.unwrap();
     let condition = |status: &str| json!({ "type": "Ready", "status": status });
-    let patch = Patch::Merge(
-        json!({ "status": { "conditions": [condition("True"), condition("False")] } }),
-    );
+    let patch = Patch::Merge(json!({ "status": { "conditions": [condition("True"), condition("False")] } }));
     let refused = refusal(api.patch_status("a", &PatchParams::default(), &patch).await);
     assert_eq!(
         refused.message,

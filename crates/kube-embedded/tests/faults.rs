@@ -73,17 +73,10 @@ async fn rules_count_and_choose() {
 async fn a_lost_answer_leaves_the_write_behind() {
     let server = server();
     let api: Api<ConfigMap> = Api::default_namespaced(server.client("default"));
-    server.add_fault(
-        FaultRule::new(Fault::LoseAnswer)
-            .verb(Verb::Create)
-            .times(1),
-    );
+    server.add_fault(FaultRule::new(Fault::LoseAnswer).verb(Verb::Create).times(1));
     let error = api.create(&params(), &map("a")).await.unwrap_err();
     assert!(matches!(error, kube::Error::Service(_)), "{error:?}");
-    assert_eq!(
-        refusal(api.create(&params(), &map("a")).await).reason,
-        "AlreadyExists"
-    );
+    assert_eq!(refusal(api.create(&params(), &map("a")).await).reason, "AlreadyExists");
 }
 
 #[tokio::test(start_paused = true)]
@@ -92,18 +85,10 @@ async fn hung_and_slow_requests_run_on_the_paused_clock() {
     let api: Api<ConfigMap> = Api::default_namespaced(server.client("default"));
     let plan = FaultPlan::new()
         .rule(FaultRule::new(Fault::Hang).verb(Verb::Create).times(1))
-        .rule(
-            FaultRule::new(Fault::Delay(Duration::from_secs(20)))
-                .verb(Verb::Create)
-                .times(1),
-        );
+        .rule(FaultRule::new(Fault::Delay(Duration::from_secs(20))).verb(Verb::Create).times(1));
     server.set_faults(plan);
     let hour = Duration::from_hours(1);
-    assert!(
-        tokio::time::timeout(hour, api.create(&params(), &map("a")))
-            .await
-            .is_err()
-    );
+    assert!(tokio::time::timeout(hour, api.create(&params(), &map("a"))).await.is_err());
     assert_eq!(server.count("ConfigMap"), 0);
     let started = tokio::time::Instant::now();
     api.create(&params(), &map("a")).await.unwrap();
@@ -115,25 +100,16 @@ async fn a_held_request_lands_when_it_is_released() {
     let server = server();
     let api: Api<ConfigMap> = Api::default_namespaced(server.client("default"));
     server.add_fault(FaultRule::new(Fault::Hold).verb(Verb::Create).times(2));
-    let abandoned =
-        tokio::time::timeout(Duration::from_secs(1), api.create(&params(), &map("a"))).await;
+    let abandoned = tokio::time::timeout(Duration::from_secs(1), api.create(&params(), &map("a"))).await;
     assert!(abandoned.is_err());
     assert_eq!((server.count("ConfigMap"), server.held()), (0, 1));
     assert!(server.release_held());
-    assert_eq!(
-        server.count("ConfigMap"),
-        1,
-        "its client is gone, the write is not"
-    );
+    assert_eq!(server.count("ConfigMap"), 1, "its client is gone, the write is not");
 
     let create_params = params();
     let second = map("b");
     let mut waiting = Box::pin(api.create(&create_params, &second));
-    assert!(
-        tokio::time::timeout(Duration::from_secs(1), &mut waiting)
-            .await
-            .is_err()
-    );
+    assert!(tokio::time::timeout(Duration::from_secs(1), &mut waiting).await.is_err());
     assert!(server.release_held());
     assert!(!server.release_held());
     assert_eq!(waiting.await.unwrap().metadata.name.as_deref(), Some("b"));
@@ -163,37 +139,18 @@ async fn watches_are_cut_as_planned() {
     for name in ["a", "b", "c"] {
         api.create(&params(), &widget(name)).await.unwrap();
     }
-    server.add_fault(
-        FaultRule::new(Fault::cut_watch_after(2))
-            .verb(Verb::Watch)
-            .times(1),
-    );
-    let expire = WatchFault {
-        cut_after: Some(1),
-        gone: true,
-        ..WatchFault::default()
-    };
-    server.add_fault(
-        FaultRule::new(Fault::Watch(expire))
-            .verb(Verb::Watch)
-            .times(1),
-    );
+    server.add_fault(FaultRule::new(Fault::cut_watch_after(2)).verb(Verb::Watch).times(1));
+    let expire = WatchFault { cut_after: Some(1), gone: true, ..WatchFault::default() };
+    server.add_fault(FaultRule::new(Fault::Watch(expire)).verb(Verb::Watch).times(1));
     let count = async || {
         let stream = api.watch(&WatchParams::default(), "0").await.unwrap();
-        stream
-            .map_ok(|e| format!("{e:?}"))
-            .try_collect::<Vec<_>>()
-            .await
-            .unwrap()
+        stream.map_ok(|e| format!("{e:?}")).try_collect::<Vec<_>>().await.unwrap()
     };
     assert_eq!(count().await.len(), 2);
     let expired = count().await;
     assert_eq!(expired.len(), 2);
     assert!(expired[1].contains("410"), "{}", expired[1]);
-    let open = api
-        .watch(&WatchParams::default().timeout(5), "0")
-        .await
-        .unwrap();
+    let open = api.watch(&WatchParams::default().timeout(5), "0").await.unwrap();
     assert_eq!(open.take(3).count().await, 3);
 }
 
@@ -214,10 +171,7 @@ async fn a_fenced_actor_reaches_nothing_any_more() {
     assert!(server.release_held());
     assert!(late.await.is_err());
     assert!(old.get("a").await.is_err());
-    assert!(
-        watch.try_next().await.unwrap().is_none(),
-        "its watches break"
-    );
+    assert!(watch.try_next().await.unwrap().is_none(), "its watches break");
     assert_eq!(server.count("Widget"), 0);
     new.create(&params(), &widget("a")).await.unwrap();
 }
@@ -228,9 +182,7 @@ async fn the_log_tells_who_asked_for_what_and_what_came_of_it() {
     let api = widgets(&server.client_for("me", "default"), "default");
     api.create(&params(), &widget("a")).await.unwrap();
     let patch = Patch::Merge(json!({ "status": { "note": "x" } }));
-    api.patch_status("a", &PatchParams::default(), &patch)
-        .await
-        .unwrap();
+    api.patch_status("a", &PatchParams::default(), &patch).await.unwrap();
     let _ = api.get("b").await;
     let lines: Vec<String> = server
         .requests()

@@ -10,10 +10,7 @@ use http::Request;
 use k8s_openapi::api::core::v1::{ConfigMap, Event, Secret};
 use kube::{
     Api, Client, ResourceExt,
-    api::{
-        DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams, WatchEvent,
-        WatchParams,
-    },
+    api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams},
     runtime::watcher,
 };
 use kube_embedded::Server;
@@ -25,10 +22,7 @@ fn params() -> PostParams {
 
 async fn create(client: &Client, namespace: &str, names: &[&str]) {
     for name in names {
-        widgets(client, namespace)
-            .create(&params(), &widget(name))
-            .await
-            .unwrap();
+        widgets(client, namespace).create(&params(), &widget(name)).await.unwrap();
     }
 }
 
@@ -37,9 +31,7 @@ fn names(list: &kube::core::ObjectList<DynamicObject>) -> Vec<String> {
 }
 
 fn add_namespace(server: &Server, name: &str) {
-    server
-        .install(json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name } }))
-        .unwrap();
+    server.install(json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name } })).unwrap();
 }
 
 #[tokio::test(start_paused = true)]
@@ -50,26 +42,17 @@ async fn lists_are_sorted_and_selected() {
     create(&client, "other", &["a"]).await;
     create(&client, "default", &["c", "a", "b"]).await;
     let api = widgets(&client, "default");
-    let patch = Patch::Merge(
-        json!({ "metadata": { "labels": { "x": "1" } }, "spec": { "ref": { "name": "r" } } }),
-    );
-    api.patch("b", &PatchParams::default(), &patch)
-        .await
-        .unwrap();
-    api.create(&params(), &widget_with("d", json!({ "ownerName": "bob" })))
-        .await
-        .unwrap();
+    let patch =
+        Patch::Merge(json!({ "metadata": { "labels": { "x": "1" } }, "spec": { "ref": { "name": "r" } } }));
+    api.patch("b", &PatchParams::default(), &patch).await.unwrap();
+    api.create(&params(), &widget_with("d", json!({ "ownerName": "bob" }))).await.unwrap();
     let table: [(&str, &str, &[&str]); 11] = [
         ("", "", &["a", "b", "c", "d"]),
         ("x=1", "", &["b"]),
         ("x!=1", "", &["a", "c", "d"]),
         ("x notin (1),!x", "", &["a", "c", "d"]),
         ("", "metadata.name=c", &["c"]),
-        (
-            "",
-            "metadata.name!=c,metadata.namespace=default",
-            &["a", "b", "d"],
-        ),
+        ("", "metadata.name!=c,metadata.namespace=default", &["a", "b", "d"]),
         ("", "spec.ownerName=bob", &["d"]),
         ("", "spec.ownerName=alice,spec.ref.name=r", &["b"]),
         ("x=1", "spec.ownerName=bob", &[]),
@@ -77,22 +60,13 @@ async fn lists_are_sorted_and_selected() {
         ("", "spec.ref.name!=r", &["a", "c", "d"]),
     ];
     for (labels, fields, wanted) in table {
-        let list = api
-            .list(&ListParams::default().labels(labels).fields(fields))
-            .await
-            .unwrap();
+        let list = api.list(&ListParams::default().labels(labels).fields(fields)).await.unwrap();
         assert_eq!(names(&list), wanted, "{labels} {fields}");
     }
-    let everywhere = all_widgets(&client)
-        .list(&ListParams::default())
-        .await
-        .unwrap();
+    let everywhere = all_widgets(&client).list(&ListParams::default()).await.unwrap();
     assert_eq!(names(&everywhere), ["a", "b", "c", "d", "a"]);
     let unknown = refusal(api.list(&ListParams::default().fields("spec.size=3")).await);
-    assert_eq!(
-        (unknown.code, unknown.message.as_str()),
-        (400, "field label not supported: spec.size")
-    );
+    assert_eq!((unknown.code, unknown.message.as_str()), (400, "field label not supported: spec.size"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -103,9 +77,7 @@ async fn indexes_follow_what_is_written() {
     let api = widgets(&client, "default");
     let owner = |name: &str| ListParams::default().fields(&format!("spec.ownerName={name}"));
     let patch = Patch::Merge(json!({ "spec": { "ownerName": "bob" } }));
-    api.patch("a", &PatchParams::default(), &patch)
-        .await
-        .unwrap();
+    api.patch("a", &PatchParams::default(), &patch).await.unwrap();
     assert_eq!(names(&api.list(&owner("alice")).await.unwrap()), [""; 0]);
     assert_eq!(names(&api.list(&owner("bob")).await.unwrap()), ["a"]);
     api.delete("a", &DeleteParams::default()).await.unwrap();
@@ -131,19 +103,11 @@ async fn the_pages_of_a_list_show_one_moment() {
     create(&client, "default", &["c", "f"]).await;
     api.delete("d", &DeleteParams::default()).await.unwrap();
     let patch = Patch::Merge(json!({ "spec": { "size": 9 } }));
-    api.patch("e", &PatchParams::default(), &patch)
-        .await
-        .unwrap();
-    let second = api
-        .list(&page(first.metadata.continue_.as_deref()))
-        .await
-        .unwrap();
+    api.patch("e", &PatchParams::default(), &patch).await.unwrap();
+    let second = api.list(&page(first.metadata.continue_.as_deref())).await.unwrap();
     assert_eq!(names(&second), ["d", "e"]);
     assert_eq!(second.items[1].data["spec"]["size"], 3, "as it was");
-    assert_eq!(
-        second.metadata.resource_version,
-        first.metadata.resource_version
-    );
+    assert_eq!(second.metadata.resource_version, first.metadata.resource_version);
     assert_eq!(second.metadata.continue_, None);
 
     server.compact();
@@ -155,9 +119,7 @@ async fn the_pages_of_a_list_show_one_moment() {
 async fn a_resource_version_from_the_future_is_refused() {
     let server = widget_server();
     let api = widgets(&server.client("default"), "default");
-    let params = ListParams::default()
-        .at("4000000")
-        .matching(kube::api::VersionMatch::NotOlderThan);
+    let params = ListParams::default().at("4000000").matching(kube::api::VersionMatch::NotOlderThan);
     let refused = refusal(api.list(&params).await);
     assert_eq!((refused.code, refused.reason.as_str()), (504, "Timeout"));
 }
@@ -175,9 +137,7 @@ fn show(event: WatchEvent<DynamicObject>) -> Seen {
 }
 
 fn seen(list: &[(&str, &str)]) -> Vec<Seen> {
-    list.iter()
-        .map(|(a, b)| ((*a).to_owned(), (*b).to_owned()))
-        .collect()
+    list.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect()
 }
 
 #[tokio::test(start_paused = true)]
@@ -186,25 +146,14 @@ async fn a_watch_resumes_where_its_version_says() {
     let client = server.client("default");
     create(&client, "default", &["a"]).await;
     let api = widgets(&client, "default");
-    let version = api
-        .list(&ListParams::default())
-        .await
-        .unwrap()
-        .metadata
-        .resource_version
-        .unwrap();
+    let version = api.list(&ListParams::default()).await.unwrap().metadata.resource_version.unwrap();
     create(&client, "default", &["b"]).await;
     let stream = api.watch(&WatchParams::default(), &version).await.unwrap();
     let patch = Patch::Merge(json!({ "spec": { "size": 9 } }));
-    api.patch("a", &PatchParams::default(), &patch)
-        .await
-        .unwrap();
+    api.patch("a", &PatchParams::default(), &patch).await.unwrap();
     api.delete("b", &DeleteParams::default()).await.unwrap();
     let events: Vec<Seen> = stream.take(3).map_ok(show).try_collect().await.unwrap();
-    assert_eq!(
-        events,
-        seen(&[("ADDED", "b"), ("MODIFIED", "a"), ("DELETED", "b")])
-    );
+    assert_eq!(events, seen(&[("ADDED", "b"), ("MODIFIED", "a"), ("DELETED", "b")]));
 }
 
 #[tokio::test(start_paused = true)]
@@ -215,14 +164,10 @@ async fn an_object_that_leaves_the_selection_is_deleted_for_its_watch() {
     let version = server.resource_version().to_string();
     let params_of = WatchParams::default().fields("spec.ownerName=alice");
     let stream = api.watch(&params_of, &version).await.unwrap();
-    api.create(&params(), &widget_with("a", json!({ "ownerName": "bob" })))
-        .await
-        .unwrap();
+    api.create(&params(), &widget_with("a", json!({ "ownerName": "bob" }))).await.unwrap();
     for owner in ["alice", "alice", "carol"] {
         let patch = Patch::Merge(json!({ "spec": { "ownerName": owner, "size": owner.len() } }));
-        api.patch("a", &PatchParams::default(), &patch)
-            .await
-            .unwrap();
+        api.patch("a", &PatchParams::default(), &patch).await.unwrap();
     }
     let stream = stream.take(2).map_ok(show);
     let events: Vec<Seen> = stream.try_collect().await.unwrap();
@@ -236,15 +181,10 @@ async fn a_watch_ends_at_its_timeout_with_a_bookmark() {
     create(&client, "default", &["a"]).await;
     let version = server.resource_version().to_string();
     let started = tokio::time::Instant::now();
-    let stream = widgets(&client, "default")
-        .watch(&WatchParams::default().timeout(90), &version)
-        .await
-        .unwrap();
+    let stream =
+        widgets(&client, "default").watch(&WatchParams::default().timeout(90), &version).await.unwrap();
     let events: Vec<Seen> = stream.map_ok(show).try_collect().await.unwrap();
-    assert_eq!(
-        events,
-        seen(&[("BOOKMARK", &version), ("BOOKMARK", &version)])
-    );
+    assert_eq!(events, seen(&[("BOOKMARK", &version), ("BOOKMARK", &version)]));
     assert_eq!(started.elapsed(), Duration::from_secs(90));
 }
 
@@ -255,10 +195,7 @@ async fn a_watch_behind_the_window_is_told_so() {
     let client = server.client("default");
     let version = server.resource_version().to_string();
     create(&client, "default", &["a", "b", "c"]).await;
-    let stream = widgets(&client, "default")
-        .watch(&WatchParams::default(), &version)
-        .await
-        .unwrap();
+    let stream = widgets(&client, "default").watch(&WatchParams::default(), &version).await.unwrap();
     let events: Vec<Seen> = stream.map_ok(show).try_collect().await.unwrap();
     assert_eq!(events, seen(&[("ERROR", "410")]));
 }
@@ -294,11 +231,7 @@ async fn a_watcher_lives_through_cuts_and_expiry() {
     for _ in 0..3 {
         next().await;
     }
-    assert_eq!(
-        server.cut_watches(|_| true),
-        0,
-        "the watch is opened by the next poll"
-    );
+    assert_eq!(server.cut_watches(|_| true), 0, "the watch is opened by the next poll");
     create(&client, "default", &["b"]).await;
     assert!(matches!(next().await, watcher::Event::Apply(o) if o.name_any() == "b"));
     assert_eq!(server.cut_watches(|info| &*info.resource == "widgets"), 1);
@@ -315,10 +248,7 @@ async fn a_watcher_lives_through_cuts_and_expiry() {
 }
 
 async fn raw(client: &Client, path: &str, accept: &str) -> Value {
-    let request = Request::get(path)
-        .header("Accept", accept)
-        .body(Vec::new())
-        .unwrap();
+    let request = Request::get(path).header("Accept", accept).body(Vec::new()).unwrap();
     client.request(request).await.unwrap()
 }
 
@@ -338,35 +268,14 @@ async fn tables_show_the_columns_of_the_crd() {
         .await
         .unwrap();
     tokio::time::advance(Duration::from_mins(5)).await;
-    let table = raw(
-        &client,
-        "/apis/example.com/v1/namespaces/default/widgets",
-        TABLE,
-    )
-    .await;
+    let table = raw(&client, "/apis/example.com/v1/namespaces/default/widgets", TABLE).await;
     assert_eq!(table["kind"], "Table");
-    let columns: Vec<(&Value, &Value)> = table["columnDefinitions"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|c| (&c["name"], &c["priority"]))
-        .collect();
-    let wanted = [
-        ("Name", 0),
-        ("Owner", 0),
-        ("Ready", 0),
-        ("Size", 1),
-        ("Age", 0),
-    ]
-    .map(|(n, p)| (json!(n), json!(p)));
-    assert_eq!(
-        columns,
-        wanted.iter().map(|(n, p)| (n, p)).collect::<Vec<_>>()
-    );
-    assert_eq!(
-        table["rows"][0]["cells"],
-        json!(["a", "alice", "True", 3, "5m"])
-    );
+    let columns: Vec<(&Value, &Value)> =
+        table["columnDefinitions"].as_array().unwrap().iter().map(|c| (&c["name"], &c["priority"])).collect();
+    let wanted =
+        [("Name", 0), ("Owner", 0), ("Ready", 0), ("Size", 1), ("Age", 0)].map(|(n, p)| (json!(n), json!(p)));
+    assert_eq!(columns, wanted.iter().map(|(n, p)| (n, p)).collect::<Vec<_>>());
+    assert_eq!(table["rows"][0]["cells"], json!(["a", "alice", "True", 3, "5m"]));
     assert_eq!(table["rows"][0]["object"]["kind"], "PartialObjectMetadata");
 }
 
@@ -405,22 +314,11 @@ async fn an_event_is_stored_once_and_served_in_both_groups() {
     let selected = ListParams::default().fields("involvedObject.name=s,type=Normal");
     assert_eq!(core.list(&selected).await.unwrap().items.len(), 1);
     let selected = ListParams::default().fields("regarding.name=s,reason=Started");
-    assert_eq!(
-        modern.list(&selected).await.unwrap().items[0]
-            .note
-            .as_deref(),
-        Some("hello")
-    );
+    assert_eq!(modern.list(&selected).await.unwrap().items[0].note.as_deref(), Some("hello"));
     let patch = Patch::Merge(json!({ "note": "again", "deprecatedCount": 2 }));
-    modern
-        .patch("e", &PatchParams::default(), &patch)
-        .await
-        .unwrap();
+    modern.patch("e", &PatchParams::default(), &patch).await.unwrap();
     let read = core.get("e").await.unwrap();
-    assert_eq!(
-        (read.message.as_deref(), read.count),
-        (Some("again"), Some(2))
-    );
+    assert_eq!((read.message.as_deref(), read.count), (Some("again"), Some(2)));
 }
 
 #[tokio::test(start_paused = true)]
@@ -432,21 +330,10 @@ async fn delete_collection_takes_what_is_selected() {
         api.create(&params(), &object(map)).await.unwrap();
     }
     let selected = ListParams::default().labels("l=x");
-    let deleted = api
-        .delete_collection(&DeleteParams::default(), &selected)
-        .await
-        .unwrap()
-        .left()
-        .unwrap();
+    let deleted = api.delete_collection(&DeleteParams::default(), &selected).await.unwrap().left().unwrap();
     assert_eq!(deleted.items.len(), 2);
     let left = api.list(&ListParams::default()).await.unwrap();
-    assert_eq!(
-        left.items
-            .iter()
-            .map(ResourceExt::name_any)
-            .collect::<Vec<_>>(),
-        ["b"]
-    );
+    assert_eq!(left.items.iter().map(ResourceExt::name_any).collect::<Vec<_>>(), ["b"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -454,10 +341,7 @@ async fn discovery_tells_what_is_served() {
     let server = widget_server();
     let client = server.client("default");
     let discovery = kube::Discovery::new(client.clone()).run().await.unwrap();
-    let aggregated = kube::Discovery::new(client.clone())
-        .run_aggregated()
-        .await
-        .unwrap();
+    let aggregated = kube::Discovery::new(client.clone()).run_aggregated().await.unwrap();
     for discovery in [discovery, aggregated] {
         let group = discovery.get("example.com").unwrap();
         let (resource, capabilities) = group.recommended_kind("Widget").unwrap();
@@ -466,14 +350,8 @@ async fn discovery_tells_what_is_served() {
         assert!(discovery.get("events.k8s.io").is_some());
     }
     let version = client.apiserver_version().await.unwrap();
-    assert_eq!(
-        (version.major.as_str(), version.minor.as_str()),
-        ("1", "34")
-    );
-    let ready = client
-        .request_text(Request::get("/readyz").body(Vec::new()).unwrap())
-        .await
-        .unwrap();
+    assert_eq!((version.major.as_str(), version.minor.as_str()), ("1", "34"));
+    let ready = client.request_text(Request::get("/readyz").body(Vec::new()).unwrap()).await.unwrap();
     assert_eq!(ready, "ok");
 }
 
@@ -481,51 +359,18 @@ async fn discovery_tells_what_is_served() {
 async fn what_is_not_there_is_answered_as_by_the_real_server() {
     let client = widget_server().client("default");
     let table = [
-        (
-            "GET",
-            "/apis/example.com/v1/namespaces/default/gadgets",
-            404,
-            "NotFound",
-        ),
-        (
-            "GET",
-            "/apis/example.com/v2/namespaces/default/widgets",
-            404,
-            "NotFound",
-        ),
+        ("GET", "/apis/example.com/v1/namespaces/default/gadgets", 404, "NotFound"),
+        ("GET", "/apis/example.com/v2/namespaces/default/widgets", 404, "NotFound"),
         ("GET", "/nothing", 404, "NotFound"),
-        (
-            "POST",
-            "/apis/example.com/v1/widgets",
-            405,
-            "MethodNotAllowed",
-        ),
-        (
-            "PUT",
-            "/apis/example.com/v1/namespaces/default/widgets",
-            405,
-            "MethodNotAllowed",
-        ),
+        ("POST", "/apis/example.com/v1/widgets", 405, "MethodNotAllowed"),
+        ("PUT", "/apis/example.com/v1/namespaces/default/widgets", 405, "MethodNotAllowed"),
         ("POST", "/version", 405, "MethodNotAllowed"),
-        (
-            "GET",
-            "/api/v1/namespaces/default/configmaps/a/status",
-            404,
-            "NotFound",
-        ),
+        ("GET", "/api/v1/namespaces/default/configmaps/a/status", 404, "NotFound"),
     ];
     for (method, path, code, reason) in table {
-        let request = Request::builder()
-            .method(method)
-            .uri(path)
-            .body(b"{}".to_vec())
-            .unwrap();
+        let request = Request::builder().method(method).uri(path).body(b"{}".to_vec()).unwrap();
         let refused = refusal(client.request::<Value>(request).await);
-        assert_eq!(
-            (refused.code, refused.reason.as_str()),
-            (code, reason),
-            "{method} {path}"
-        );
+        assert_eq!((refused.code, refused.reason.as_str()), (code, reason), "{method} {path}");
     }
 }
 
@@ -548,10 +393,8 @@ async fn bodies_that_cannot_be_read_are_refused() {
         ),
     ];
     for (media, body, code) in table {
-        let request = Request::post(path)
-            .header("Content-Type", media)
-            .body(body.as_bytes().to_vec())
-            .unwrap();
+        let request =
+            Request::post(path).header("Content-Type", media).body(body.as_bytes().to_vec()).unwrap();
         match client.request::<Value>(request).await {
             Ok(created) => assert_eq!((code, &created["spec"]["ownerName"]), (0, &json!("bob"))),
             refused => assert_eq!(refusal(refused).code, code, "{media}"),

@@ -26,7 +26,11 @@ use crate::shared::{JsonObject, LocalReference, ObjectReference};
     selectable = ".spec.ownerName",
     printcolumn(name = "Owner Kind", type_ = "string", json_path = ".spec.ownerKind"),
     printcolumn(name = "Owner Name", type_ = "string", json_path = ".spec.ownerName"),
-    printcolumn(name = "Status", type_ = "string", json_path = ".status.conditions[?(@.status==\"True\")].type"),
+    printcolumn(
+        name = "Status",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.status==\"True\")].type"
+    ),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[serde(rename_all = "camelCase")]

@@ -21,8 +21,16 @@ use crate::shared::{JsonObject, ObjectReference};
     doc = "A cluster to deploy to: its bound releases become charts in its render registry.",
     selectable = ".spec.renderRegistryRef.name",
     printcolumn(name = "Registry", type_ = "string", json_path = ".spec.renderRegistryRef.name"),
-    printcolumn(name = "Ready", type_ = "string", json_path = ".status.conditions[?(@.type==\"Ready\")].status"),
-    printcolumn(name = "Reason", type_ = "string", json_path = ".status.conditions[?(@.type==\"Ready\")].reason"),
+    printcolumn(
+        name = "Ready",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type==\"Ready\")].status"
+    ),
+    printcolumn(
+        name = "Reason",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type==\"Ready\")].reason"
+    ),
     printcolumn(name = "Version", type_ = "integer", json_path = ".status.bootstrapVersion"),
     printcolumn(
         name = "Releases",

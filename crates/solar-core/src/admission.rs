@@ -69,7 +69,9 @@ impl Admissions {
 
     fn next(&mut self) -> Option<ObjectName> {
         let after = self.last.clone().and_then(|last| {
-            self.waiting.range::<Arc<str>, _>((std::ops::Bound::Excluded(last), std::ops::Bound::Unbounded)).next()
+            self.waiting
+                .range::<Arc<str>, _>((std::ops::Bound::Excluded(last), std::ops::Bound::Unbounded))
+                .next()
         });
         let namespace = after.or_else(|| self.waiting.iter().next())?.0.clone();
         self.last = Some(namespace.clone());

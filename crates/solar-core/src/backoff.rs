@@ -23,7 +23,13 @@ fn doubled(times: u32, base: Duration, cap: Duration) -> Duration {
 ///
 /// Looks are due `base` after `since`, and then each time after twice the wait before, at most `cap`; so the wait depends
 /// on nothing but the times, and a restart changes nothing. `jitter` between 0 and 1 puts it off by up to a quarter.
-pub fn until_next_look(since: Timestamp, now: Timestamp, base: Duration, cap: Duration, jitter: f64) -> Duration {
+pub fn until_next_look(
+    since: Timestamp,
+    now: Timestamp,
+    base: Duration,
+    cap: Duration,
+    jitter: f64,
+) -> Duration {
     let elapsed = Duration::try_from(now.duration_since(since)).unwrap_or(Duration::ZERO);
     // A base of zero would never pass any time.
     let base = base.max(Duration::from_millis(1));
@@ -36,7 +42,8 @@ pub fn until_next_look(since: Timestamp, now: Timestamp, base: Duration, cap: Du
     if due <= elapsed {
         let step_nanos = step.as_nanos().max(1);
         let over = elapsed.saturating_sub(due).as_nanos() % step_nanos;
-        due = elapsed.saturating_add(Duration::from_nanos(u64::try_from(step_nanos - over).unwrap_or(u64::MAX)));
+        due = elapsed
+            .saturating_add(Duration::from_nanos(u64::try_from(step_nanos - over).unwrap_or(u64::MAX)));
     }
     due.saturating_sub(elapsed).saturating_add(step.mul_f64(JITTER * fraction(jitter)))
 }

@@ -93,7 +93,10 @@ fn secrets_of(config: &api::ReleaseConfig) -> BTreeSet<(String, Option<String>)>
 }
 
 /// The hash of a bootstrap chart's input: rendered releases by unique name, and the hash of the userdata.
-pub fn bootstrap_input(releases: &BTreeMap<String, api::BootstrapRelease>, userdata: PayloadHash) -> PayloadHash {
+pub fn bootstrap_input(
+    releases: &BTreeMap<String, api::BootstrapRelease>,
+    userdata: PayloadHash,
+) -> PayloadHash {
     let mut lines = Lines::default();
     lines.text("bootstrap", &TEMPLATE_VERSION.to_string());
     for (name, release) in releases {

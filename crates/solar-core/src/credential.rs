@@ -156,8 +156,9 @@ fn rank(key: &str, host: &str, repository: &str) -> Option<(usize, bool)> {
         .filter(|p| p.is_empty() || p.starts_with('/'))
         .unwrap_or(&path);
     let path = path.trim_matches('/');
-    let under =
-        path.is_empty() || repository == path || repository.strip_prefix(path).is_some_and(|p| p.starts_with('/'));
+    let under = path.is_empty()
+        || repository == path
+        || repository.strip_prefix(path).is_some_and(|p| p.starts_with('/'));
     let exact = key_host == host;
     (under && (exact || glob(&key_host, host))).then_some((path.len(), exact))
 }

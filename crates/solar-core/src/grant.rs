@@ -20,7 +20,9 @@ pub fn allowed(
     from_namespace == to_namespace
         || world.grants.by(&IndexKey::Namespace(to_namespace.clone())).any(|grant| {
             let from = grant.from.iter().any(|from| {
-                from.group == api::GROUP && from.kind == from_kind && from.namespace == from_namespace.as_ref()
+                from.group == api::GROUP
+                    && from.kind == from_kind
+                    && from.namespace == from_namespace.as_ref()
             });
             from && grant.to.iter().any(|to| to.group == api::GROUP && to.kind == to_kind)
         })

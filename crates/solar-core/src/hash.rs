@@ -85,7 +85,9 @@ fn write_value(value: &Value, text: &mut String) {
             text.push(']');
         }
         Value::Object(object) => write_object(object, text),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => text.push_str(&value.to_string()),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
+            text.push_str(&value.to_string())
+        }
     }
 }
 

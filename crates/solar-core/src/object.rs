@@ -39,7 +39,10 @@ impl ObjectName {
 
     /// This object as a reference that names its namespace.
     pub fn reference(&self) -> solar_api::ObjectReference {
-        solar_api::ObjectReference { name: self.name.to_string(), namespace: Some(self.namespace.to_string()) }
+        solar_api::ObjectReference {
+            name: self.name.to_string(),
+            namespace: Some(self.namespace.to_string()),
+        }
     }
 }
 

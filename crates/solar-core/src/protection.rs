@@ -57,9 +57,11 @@ impl Protected {
             Self::ComponentVersion => {
                 &[Referrer { kind: "Release", field: "spec.componentVersionRef.name", cross_namespace: true }]
             }
-            Self::Component => {
-                &[Referrer { kind: "ComponentVersion", field: "spec.componentRef.name", cross_namespace: false }]
-            }
+            Self::Component => &[Referrer {
+                kind: "ComponentVersion",
+                field: "spec.componentRef.name",
+                cross_namespace: false,
+            }],
         }
     }
 
@@ -91,9 +93,10 @@ impl Protected {
             Self::ComponentVersion => {
                 say("Release", world.releases.by(&IndexKey::ComponentVersion(name.clone())).next())
             }
-            Self::Component => {
-                say("ComponentVersion", world.component_versions.by(&IndexKey::Component(name.clone())).next())
-            }
+            Self::Component => say(
+                "ComponentVersion",
+                world.component_versions.by(&IndexKey::Component(name.clone())).next(),
+            ),
         }
     }
 }

@@ -71,9 +71,12 @@ pub fn resolve(world: &World, target: &ObjectName) -> PullSecrets {
             continue;
         }
         let registry = world.registries.get(&binding.registry);
-        let Some(registry) = registry.filter(|r| r.meta.can_be_depended_on(api::names::REGISTRY_REF_FINALIZER))
+        let Some(registry) =
+            registry.filter(|r| r.meta.can_be_depended_on(api::names::REGISTRY_REF_FINALIZER))
         else {
-            secrets.missing.push(MissingRegistry { binding: name.clone(), registry: binding.registry.clone() });
+            secrets
+                .missing
+                .push(MissingRegistry { binding: name.clone(), registry: binding.registry.clone() });
             continue;
         };
         let answer = registry.target_pull_secret.clone();

@@ -44,7 +44,8 @@ impl From<&api::Target> for TargetRecord {
             labels: target.metadata.labels.clone().unwrap_or_default(),
             registry: ObjectName::referred(&target.spec.render_registry_ref, &meta.name.namespace),
             userdata: PayloadHash::of_object(target.spec.userdata.as_ref()),
-            suspended: annotation(&target.metadata, api::names::SUSPEND_ANNOTATION).as_deref() == Some("true"),
+            suspended: annotation(&target.metadata, api::names::SUSPEND_ANNOTATION).as_deref()
+                == Some("true"),
             reconcile_request: annotation(&target.metadata, api::names::RECONCILE_ANNOTATION),
             render_request: annotation(&target.metadata, api::names::RENDER_REQUEST_ANNOTATION),
             status: target.status.clone().unwrap_or_default(),
@@ -58,10 +59,7 @@ impl Record for TargetRecord {
         &self.meta
     }
     fn index(&self) -> Vec<IndexKey> {
-        vec![
-            IndexKey::Registry(self.registry.clone()),
-            IndexKey::Namespace(self.meta.name.namespace.clone()),
-        ]
+        vec![IndexKey::Registry(self.registry.clone()), IndexKey::Namespace(self.meta.name.namespace.clone())]
     }
 }
 
@@ -253,8 +251,15 @@ impl From<&api::Registry> for RegistryRecord {
         Self {
             host: host::normalise(&spec.hostname).into(),
             plain_http: spec.plain_http,
-            solar_secret: spec.solar_secret_ref.as_ref().map(|secret| meta.name.sibling(secret.name.as_str())),
-            target_pull_secret: spec.target_pull_secret_name.as_deref().filter(|s| !s.is_empty()).map(Into::into),
+            solar_secret: spec
+                .solar_secret_ref
+                .as_ref()
+                .map(|secret| meta.name.sibling(secret.name.as_str())),
+            target_pull_secret: spec
+                .target_pull_secret_name
+                .as_deref()
+                .filter(|s| !s.is_empty())
+                .map(Into::into),
             meta,
         }
     }
@@ -452,8 +457,7 @@ impl Record for RenderArtifactRecord {
         &self.meta
     }
     fn index(&self) -> Vec<IndexKey> {
-        let mut keys =
-            vec![IndexKey::Repository(self.meta.name.namespace.clone(), self.repository.clone())];
+        let mut keys = vec![IndexKey::Repository(self.meta.name.namespace.clone(), self.repository.clone())];
         keys.extend(self.registry.clone().map(IndexKey::Registry));
         keys
     }

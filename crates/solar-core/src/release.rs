@@ -76,7 +76,9 @@ fn wanted(release: &ReleaseRecord, resolved: &Resolved) -> Wanted {
         Resolved::NotFound => Wanted::no(
             reason::TYPE,
             reason::NOT_FOUND,
-            format!("ComponentVersion {version} does not exist: create it, or correct spec.componentVersionRef"),
+            format!(
+                "ComponentVersion {version} does not exist: create it, or correct spec.componentVersionRef"
+            ),
         ),
         Resolved::NotGranted => Wanted::no(
             reason::TYPE,

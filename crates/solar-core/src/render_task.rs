@@ -179,7 +179,8 @@ fn watch_lags(task: &RenderTaskRecord, memory: &TaskMemory, now: Moment) -> Opti
 
 /// Whether a person asked for another attempt.
 fn requested(task: &RenderTaskRecord) -> bool {
-    task.render_request.as_deref() != task.status.observed_render_request.as_deref() && task.render_request.is_some()
+    task.render_request.as_deref() != task.status.observed_render_request.as_deref()
+        && task.render_request.is_some()
 }
 
 /// The wait after a failure, unless what it depended on has changed or a person asked.
@@ -262,7 +263,9 @@ fn record(
             memory.pushed = Some((digest.clone(), now));
             succeeded_status(task, wall, digest, chart_url)
         }
-        JobOutcome::Failed { fault: Fault::Input, message } => Some(failed_status(task, wall, &message, true)),
+        JobOutcome::Failed { fault: Fault::Input, message } => {
+            Some(failed_status(task, wall, &message, true))
+        }
         JobOutcome::Failed { fault: Fault::Surroundings { retry_after }, message } => {
             let backoff = backoff::delay(memory.failures, RETRY_BASE, RETRY_CAP, jitter);
             memory.failures += 1;
@@ -314,7 +317,15 @@ fn waiting(task: &RenderTaskRecord, memory: &TaskMemory, now: Moment, wall: Time
         return TaskStep::Wait(Some(refused.map_or(deadline, |until| until.min(deadline))));
     }
     let mut status = task.status.clone();
-    set(&mut status, task, reason::JOB_SCHEDULED, true, reason::JOB_SCHEDULED, "waits for its turn to render", wall);
+    set(
+        &mut status,
+        task,
+        reason::JOB_SCHEDULED,
+        true,
+        reason::JOB_SCHEDULED,
+        "waits for its turn to render",
+        wall,
+    );
     TaskStep::WriteStatus(status, None)
 }
 

@@ -147,9 +147,10 @@ fn excludes(holder: &ReleaseRecord, other: &ReleaseRecord) -> Result<(), FilterR
         return Ok(());
     };
     match selector::matches(selector, &other.labels) {
-        Ok(true) => {
-            Err(FilterReason::AntiAffinity { holder: holder.meta.name.clone(), excluded: other.meta.name.clone() })
-        }
+        Ok(true) => Err(FilterReason::AntiAffinity {
+            holder: holder.meta.name.clone(),
+            excluded: other.meta.name.clone(),
+        }),
         // Invalid selectors were filtered before.
         Ok(false) | Err(_) => Ok(()),
     }

@@ -7,7 +7,8 @@ use crate::object::{Meta, ObjectName};
 use crate::protection::Protected;
 use crate::record::{
     ComponentRecord, ComponentVersionRecord, GrantRecord, RegistryBindingRecord, RegistryRecord,
-    ReleaseBindingRecord, ReleaseRecord, RenderArtifactRecord, RenderBindingRecord, RenderTaskRecord, TargetRecord,
+    ReleaseBindingRecord, ReleaseRecord, RenderArtifactRecord, RenderBindingRecord, RenderTaskRecord,
+    TargetRecord,
 };
 use crate::world::{IndexKey, Kept, Record, World};
 
@@ -274,7 +275,8 @@ fn granted(
                 for target in world.targets.by(&key).filter(|target| theirs(&target.meta.name)) {
                     add(to, TARGET, &target.meta.name);
                 }
-                for artifact in world.render_artifacts.by(&key).filter(|artifact| theirs(&artifact.meta.name)) {
+                for artifact in world.render_artifacts.by(&key).filter(|artifact| theirs(&artifact.meta.name))
+                {
                     add(to, RENDER_ARTIFACT, &artifact.meta.name);
                 }
                 for task in world.render_tasks.by(&key).filter(|task| theirs(&task.meta.name)) {

@@ -14,7 +14,9 @@ pub enum SelectorError {
         position: usize,
     },
     /// An operator that does not exist.
-    #[error("matchExpressions[{position}] has the operator {operator:?}: use In, NotIn, Exists or DoesNotExist")]
+    #[error(
+        "matchExpressions[{position}] has the operator {operator:?}: use In, NotIn, Exists or DoesNotExist"
+    )]
     Operator {
         /// Counted from 0.
         position: usize,

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use crate::object::{Meta, ObjectName};
 use crate::record::{
     ComponentRecord, ComponentVersionRecord, GrantRecord, RegistryBindingRecord, RegistryRecord,
-    ReleaseBindingRecord, ReleaseRecord, RenderArtifactRecord, RenderBindingRecord, RenderTaskRecord, TargetRecord,
+    ReleaseBindingRecord, ReleaseRecord, RenderArtifactRecord, RenderBindingRecord, RenderTaskRecord,
+    TargetRecord,
 };
 
 /// A slim copy of an object.

@@ -55,10 +55,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-#[allow(
-    clippy::disallowed_methods,
-    reason = "measuring is what this example is for"
-)]
+#[allow(clippy::disallowed_methods, reason = "measuring is what this example is for")]
 fn time_of_one(config: &ReleaseConfig) -> Result<(Duration, usize), Box<dyn std::error::Error>> {
     let start = Instant::now();
     let chart = render_release(config)?;

@@ -61,18 +61,13 @@ pub(crate) fn build(
 ) -> Result<RenderedChart, RenderError> {
     check::chart_name(&format!("{field}.name"), &config.name)?;
     check::chart_version(&format!("{field}.version"), &config.version)?;
-    let mut files: ChartFiles = templates
-        .iter()
-        .map(|(path, text)| (*path, Cow::Borrowed(text.as_bytes())))
-        .collect();
+    let mut files: ChartFiles =
+        templates.iter().map(|(path, text)| (*path, Cow::Borrowed(text.as_bytes()))).collect();
     files.insert(CHART_YAML, Cow::Owned(chart_yaml(config)));
     files.insert("values.yaml", Cow::Owned(values));
     check_sizes(&files)?;
     let tgz = package::pack(&config.name, &files).map_err(|error| {
-        RenderError::invalid(
-            format!("{field}.name"),
-            format!("cannot be packed: {error}"),
-        )
+        RenderError::invalid(format!("{field}.name"), format!("cannot be packed: {error}"))
     })?;
     Ok(RenderedChart {
         name: config.name.clone(),
@@ -86,18 +81,11 @@ pub(crate) fn build(
 
 fn check_sizes(files: &ChartFiles) -> Result<(), RenderError> {
     if let Some((file, bytes)) = files.iter().find(|(_, bytes)| bytes.len() > MAX_FILE) {
-        return Err(RenderError::FileTooLarge {
-            file,
-            size: bytes.len(),
-            limit: MAX_FILE,
-        });
+        return Err(RenderError::FileTooLarge { file, size: bytes.len(), limit: MAX_FILE });
     }
     let size = files.values().map(|bytes| bytes.len()).sum();
     if size > MAX_CHART {
-        return Err(RenderError::ChartTooLarge {
-            size,
-            limit: MAX_CHART,
-        });
+        return Err(RenderError::ChartTooLarge { size, limit: MAX_CHART });
     }
     Ok(())
 }
@@ -141,13 +129,9 @@ fn config_json(config: &ChartConfig) -> Vec<u8> {
 }
 
 fn annotations(config: &ChartConfig) -> BTreeMap<String, String> {
-    [
-        ("title", &config.name),
-        ("version", &config.version),
-        ("description", &config.description),
-    ]
-    .into_iter()
-    .filter(|(_, text)| !text.is_empty())
-    .map(|(key, text)| (format!("org.opencontainers.image.{key}"), text.clone()))
-    .collect()
+    [("title", &config.name), ("version", &config.version), ("description", &config.description)]
+        .into_iter()
+        .filter(|(_, text)| !text.is_empty())
+        .map(|(key, text)| (format!("org.opencontainers.image.{key}"), text.clone()))
+        .collect()
 }

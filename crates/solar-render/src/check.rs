@@ -15,9 +15,7 @@ const MAX_TAG: usize = 128;
 
 /// A chart's name as Helm takes it; it is the last segment of a repository and a folder too.
 pub(crate) fn chart_name(field: &str, name: &str) -> Result<(), RenderError> {
-    let characters = name
-        .bytes()
-        .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-'));
+    let characters = name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-'));
     let begins = name.starts_with(|c: char| c.is_ascii_alphanumeric());
     if characters && begins && name.len() <= MAX_CHART_NAME {
         return Ok(());
@@ -79,11 +77,7 @@ fn is_label(name: &str) -> bool {
 ///
 /// Flux looks for a repository on Docker Hub when its host has neither dot nor port; such a host gets its port, so that
 /// it is taken literally.
-pub(crate) fn repository_url(
-    field: &str,
-    repository: &str,
-    insecure: bool,
-) -> Result<String, RenderError> {
+pub(crate) fn repository_url(field: &str, repository: &str, insecure: bool) -> Result<String, RenderError> {
     let (host, path) = host::split_repository(repository);
     host::is_valid(&host).map_err(|error| {
         RenderError::invalid(
@@ -125,8 +119,7 @@ pub(crate) fn repository_url(
 
 fn is_repository_segment(segment: &str) -> bool {
     let edge = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
-    let separator =
-        |text: &str| matches!(text, "" | "." | "_" | "__") || text.bytes().all(|b| b == b'-');
+    let separator = |text: &str| matches!(text, "" | "." | "_" | "__") || text.bytes().all(|b| b == b'-');
     segment.starts_with(edge) && segment.ends_with(edge) && segment.split(edge).all(separator)
 }
 
@@ -150,10 +143,7 @@ pub(crate) fn tag(field: &str, tag: &str) -> Result<(), RenderError> {
 pub(crate) fn digest(field: &str, digest: &str) -> Result<(), RenderError> {
     let hex = |text: &str| text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
     let valid = digest.split_once(':').is_some_and(|(algorithm, text)| {
-        matches!(
-            (algorithm, text.len()),
-            ("sha256", 64) | ("sha384", 96) | ("sha512", 128)
-        ) && hex(text)
+        matches!((algorithm, text.len()), ("sha256", 64) | ("sha384", 96) | ("sha512", 128)) && hex(text)
     });
     if valid {
         return Ok(());

@@ -13,10 +13,7 @@ pub(crate) struct DataFile {
 
 impl DataFile {
     pub fn new() -> Self {
-        Self {
-            out: String::new(),
-            depth: 0,
-        }
+        Self { out: String::new(), depth: 0 }
     }
 
     pub fn comment(&mut self, line: &'static str) {
@@ -114,9 +111,8 @@ impl DataFile {
 fn block_header(text: &str) -> Option<&'static str> {
     let body = text.strip_suffix('\n').unwrap_or(text);
     let several = body.contains('\n');
-    let blank_edge = body.starts_with([' ', '\n'])
-        || body.ends_with('\n')
-        || body.rsplit('\n').next()?.trim().is_empty();
+    let blank_edge =
+        body.starts_with([' ', '\n']) || body.ends_with('\n') || body.rsplit('\n').next()?.trim().is_empty();
     let readable = !text.chars().any(|c| c != '\t' && is_special(c));
     let tabs_first = body.split('\n').any(|line| line.starts_with('\t'));
     if !several || blank_edge || !readable || tabs_first {

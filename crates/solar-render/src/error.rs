@@ -120,9 +120,6 @@ pub enum RenderError {
 
 impl RenderError {
     pub(crate) fn invalid(field: impl Into<String>, problem: impl Into<String>) -> Self {
-        Self::InvalidField {
-            field: field.into(),
-            problem: problem.into(),
-        }
+        Self::InvalidField { field: field.into(), problem: problem.into() }
     }
 }

@@ -50,15 +50,11 @@ pub use release::render_release;
 /// Renders the chart that a RenderTask asks for. Every error is a fault of the input.
 pub fn render(spec: &RenderTaskSpec) -> Result<RenderedChart, RenderError> {
     match spec.type_ {
-        RenderTaskType::Release => render_release(
-            spec.release
-                .as_ref()
-                .ok_or(RenderError::MissingConfig { kind: "release" })?,
-        ),
-        RenderTaskType::Bootstrap => render_bootstrap(
-            spec.bootstrap
-                .as_ref()
-                .ok_or(RenderError::MissingConfig { kind: "bootstrap" })?,
-        ),
+        RenderTaskType::Release => {
+            render_release(spec.release.as_ref().ok_or(RenderError::MissingConfig { kind: "release" })?)
+        }
+        RenderTaskType::Bootstrap => {
+            render_bootstrap(spec.bootstrap.as_ref().ok_or(RenderError::MissingConfig { kind: "bootstrap" })?)
+        }
     }
 }

@@ -73,10 +73,7 @@ pub fn unpack(tgz: &[u8]) -> Result<BTreeMap<String, Vec<u8>>, UnpackError> {
         }
         let path = inner_path(&entry.path_bytes())?;
         let mut bytes = Vec::new();
-        entry
-            .take(MAX_FILE as u64 + 1)
-            .read_to_end(&mut bytes)
-            .map_err(UnpackError::Archive)?;
+        entry.take(MAX_FILE as u64 + 1).read_to_end(&mut bytes).map_err(UnpackError::Archive)?;
         total += bytes.len();
         if bytes.len() > MAX_FILE || total > MAX_CHART {
             return Err(UnpackError::TooLarge { limit: MAX_CHART });
@@ -93,14 +90,10 @@ fn inner_path(path: &[u8]) -> Result<String, UnpackError> {
     let path = String::from_utf8_lossy(path);
     match path.split_once('/') {
         Some((folder, inner))
-            if !folder.is_empty()
-                && !inner.is_empty()
-                && !inner.split('/').any(|part| part == "..") =>
+            if !folder.is_empty() && !inner.is_empty() && !inner.split('/').any(|part| part == "..") =>
         {
             Ok(inner.to_owned())
         }
-        _ => Err(UnpackError::Path {
-            path: path.into_owned(),
-        }),
+        _ => Err(UnpackError::Path { path: path.into_owned() }),
     }
 }

@@ -13,22 +13,10 @@ use crate::values_json;
 use crate::values_template;
 
 const TEMPLATES: [(&str, &str); 4] = [
-    (
-        "templates/_name.tpl",
-        include_str!("../templates/shared/_name.tpl"),
-    ),
-    (
-        "templates/configmap.yaml",
-        include_str!("../templates/release/configmap.yaml"),
-    ),
-    (
-        "templates/release.yaml",
-        include_str!("../templates/release/release.yaml"),
-    ),
-    (
-        "templates/repository.yaml",
-        include_str!("../templates/release/repository.yaml"),
-    ),
+    ("templates/_name.tpl", include_str!("../templates/shared/_name.tpl")),
+    ("templates/configmap.yaml", include_str!("../templates/release/configmap.yaml")),
+    ("templates/release.yaml", include_str!("../templates/release/release.yaml")),
+    ("templates/repository.yaml", include_str!("../templates/release/repository.yaml")),
 ];
 
 /// The longest value of a label.
@@ -45,9 +33,7 @@ pub fn render_release(config: &ReleaseConfig) -> Result<RenderedChart, RenderErr
     let values = values_json::to_json(&config.values, "spec.release.values")?;
 
     let mut file = DataFile::new();
-    file.comment(
-        "What the templates of this chart read. The templates are the same in every release chart.",
-    );
+    file.comment("What the templates of this chart read. The templates are the same in every release chart.");
     file.section("component", |file| {
         file.text("name", component);
         file.text("label", &fit(component, MAX_LABEL_VALUE));
@@ -60,12 +46,7 @@ pub fn render_release(config: &ReleaseConfig) -> Result<RenderedChart, RenderErr
         file.comment("Values of the component as YAML text, handed on as it stands.");
         file.text("valuesTemplate", template);
     }
-    chart::build(
-        "spec.release.chart",
-        &config.chart,
-        &TEMPLATES,
-        file.finish(),
-    )
+    chart::build("spec.release.chart", &config.chart, &TEMPLATES, file.finish())
 }
 
 /// Where the component's chart lies.
@@ -81,35 +62,22 @@ impl<'a> Source<'a> {
     fn of(config: &'a ReleaseConfig) -> Result<Self, RenderError> {
         let entrypoint = &config.input.entrypoint;
         if entrypoint.type_ != EntrypointType::Helm {
-            return Err(RenderError::EntrypointType {
-                kind: entrypoint.type_.as_str(),
-            });
+            return Err(RenderError::EntrypointType { kind: entrypoint.type_.as_str() });
         }
         let resource = find(&config.input.resources, &entrypoint.resource_name)?;
-        let field = |name: &str| {
-            format!(
-                "spec.release.input.resources[{:?}].{name}",
-                entrypoint.resource_name
-            )
-        };
+        let field =
+            |name: &str| format!("spec.release.input.resources[{:?}].{name}", entrypoint.resource_name);
         let pull_secret = resource.pull_secret_name.as_deref().unwrap_or_default();
         if !pull_secret.is_empty() {
             check::subdomain(&field("pullSecretName"), pull_secret)?;
         }
-        let template = resource
-            .helm
-            .as_ref()
-            .and_then(|helm| helm.values_template.as_deref());
+        let template = resource.helm.as_ref().and_then(|helm| helm.values_template.as_deref());
         let template = template.filter(|text| !text.is_empty());
         if let Some(text) = template {
             values_template::check(&entrypoint.resource_name, text)?;
         }
         Ok(Self {
-            url: check::repository_url(
-                &field("repository"),
-                &resource.repository,
-                resource.insecure,
-            )?,
+            url: check::repository_url(&field("repository"), &resource.repository, resource.insecure)?,
             insecure: resource.insecure,
             reference: reference(&field("tag"), &resource.tag)?,
             pull_secret,
@@ -132,20 +100,13 @@ fn find<'a>(
     name: &str,
 ) -> Result<&'a ResolvedResourceAccess, RenderError> {
     let resource = || name.to_owned();
-    let found = resources
-        .get(name)
-        .ok_or_else(|| RenderError::EntrypointNotInResources {
-            resource: resource(),
-        })?;
+    let found =
+        resources.get(name).ok_or_else(|| RenderError::EntrypointNotInResources { resource: resource() })?;
     if found.repository.is_empty() {
-        return Err(RenderError::EntrypointWithoutRepository {
-            resource: resource(),
-        });
+        return Err(RenderError::EntrypointWithoutRepository { resource: resource() });
     }
     if found.tag.is_empty() {
-        return Err(RenderError::EntrypointWithoutTag {
-            resource: resource(),
-        });
+        return Err(RenderError::EntrypointWithoutTag { resource: resource() });
     }
     Ok(found)
 }

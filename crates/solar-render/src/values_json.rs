@@ -20,11 +20,7 @@ const MAX_KEY: usize = 1024;
 /// Integers beyond 2^53 and keys of more than 1,024 bytes are refused. A float is written with all digits that tell it
 /// from its neighbours, with a point and a signed exponent (`1.0e+300`), for YAML 1.1 takes `1e300` for text.
 pub(crate) fn to_json(object: &Map<String, Value>, path: &str) -> Result<String, RenderError> {
-    let mut writer = Writer {
-        out: String::new(),
-        root: path,
-        path: Vec::new(),
-    };
+    let mut writer = Writer { out: String::new(), root: path, path: Vec::new() };
     writer.object(object)?;
     Ok(writer.out)
 }
@@ -119,10 +115,7 @@ impl<'a> Writer<'a> {
             (None, None) => false,
         };
         if inexact {
-            return Err(RenderError::InexactNumber {
-                path: self.path_text(),
-                number: number.to_string(),
-            });
+            return Err(RenderError::InexactNumber { path: self.path_text(), number: number.to_string() });
         }
         write_number(&mut self.out, &number.to_string());
         Ok(())
@@ -158,10 +151,7 @@ impl<'a> Writer<'a> {
 }
 
 fn is_plain(key: &str) -> bool {
-    !key.is_empty()
-        && key
-            .bytes()
-            .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-'))
+    !key.is_empty() && key.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-'))
 }
 
 /// Writes JSON's text of a number so that YAML 1.1 takes it for a number too.

@@ -16,10 +16,7 @@ pub(crate) fn check(resource: &str, text: &str) -> Result<(), RenderError> {
         duplicate_keys: DuplicateKeyPolicy::LastWins,
         with_snippet: false,
     };
-    serde_saphyr::from_str_with_options::<IgnoredAny>(text, options)
-        .map(drop)
-        .map_err(|error| RenderError::ValuesTemplate {
-            resource: resource.to_owned(),
-            problem: error.to_string(),
-        })
+    serde_saphyr::from_str_with_options::<IgnoredAny>(text, options).map(drop).map_err(|error| {
+        RenderError::ValuesTemplate { resource: resource.to_owned(), problem: error.to_string() }
+    })
 }

@@ -70,10 +70,7 @@ fn a_field_that_would_fail_later_is_refused_by_name() {
             |c| common::entrypoint(c).repository = "/podinfo".to_owned(),
             "repository \"/podinfo\" has no valid host",
         ),
-        (
-            |c| common::entrypoint(c).repository = "a b/c".to_owned(),
-            "repository \"a b/c\" has no valid host",
-        ),
+        (|c| common::entrypoint(c).repository = "a b/c".to_owned(), "repository \"a b/c\" has no valid host"),
         (
             |c| common::entrypoint(c).repository = "ghcr.io/a:1".to_owned(),
             "repository \"ghcr.io/a:1\" carries a tag",
@@ -86,22 +83,10 @@ fn a_field_that_would_fail_later_is_refused_by_name() {
             |c| common::entrypoint(c).repository = "ghcr.io/Apps".to_owned(),
             "repository \"ghcr.io/Apps\" is no OCI",
         ),
-        (
-            |c| common::entrypoint(c).repository = "ghcr.io/a/../b".to_owned(),
-            "is no OCI repository",
-        ),
-        (
-            |c| common::entrypoint(c).tag = "1.0+build".to_owned(),
-            "tag \"1.0+build\" is no tag",
-        ),
-        (
-            |c| common::entrypoint(c).tag = "@sha256:12".to_owned(),
-            "tag \"sha256:12\" is no digest",
-        ),
-        (
-            |c| common::entrypoint(c).tag = "@".to_owned(),
-            "tag \"\" is no digest",
-        ),
+        (|c| common::entrypoint(c).repository = "ghcr.io/a/../b".to_owned(), "is no OCI repository"),
+        (|c| common::entrypoint(c).tag = "1.0+build".to_owned(), "tag \"1.0+build\" is no tag"),
+        (|c| common::entrypoint(c).tag = "@sha256:12".to_owned(), "tag \"sha256:12\" is no digest"),
+        (|c| common::entrypoint(c).tag = "@".to_owned(), "tag \"\" is no digest"),
         (
             |c| common::entrypoint(c).pull_secret_name = Some("A".to_owned()),
             "pullSecretName \"A\" is no Kubernetes name",
@@ -110,41 +95,17 @@ fn a_field_that_would_fail_later_is_refused_by_name() {
             |c| c.input.component.name = "acme.org/App".to_owned(),
             "component.name \"acme.org/App\" is no Kubernetes name",
         ),
-        (
-            |c| c.target_namespace = "a.b".to_owned(),
-            "spec.release.targetNamespace \"a.b\" is no DNS label",
-        ),
-        (
-            |c| c.chart.name = "../x".to_owned(),
-            "spec.release.chart.name \"../x\" is no name of a chart",
-        ),
-        (
-            |c| c.chart.name = String::new(),
-            "spec.release.chart.name \"\" is no name of a chart",
-        ),
-        (
-            |c| c.chart.name = "a".repeat(251),
-            "is no name of a chart: give 1 to 250",
-        ),
-        (
-            |c| c.chart.version = "v1".to_owned(),
-            "spec.release.chart.version \"v1\" is no semantic version",
-        ),
-        (
-            |c| c.chart.version = "0.0.1-01234567".to_owned(),
-            "is no semantic version (invalid leading zero",
-        ),
+        (|c| c.target_namespace = "a.b".to_owned(), "spec.release.targetNamespace \"a.b\" is no DNS label"),
+        (|c| c.chart.name = "../x".to_owned(), "spec.release.chart.name \"../x\" is no name of a chart"),
+        (|c| c.chart.name = String::new(), "spec.release.chart.name \"\" is no name of a chart"),
+        (|c| c.chart.name = "a".repeat(251), "is no name of a chart: give 1 to 250"),
+        (|c| c.chart.version = "v1".to_owned(), "spec.release.chart.version \"v1\" is no semantic version"),
+        (|c| c.chart.version = "0.0.1-01234567".to_owned(), "is no semantic version (invalid leading zero"),
     ];
     for (change, expected) in cases {
         let error = release_error(change);
-        assert!(
-            error.contains(expected),
-            "{error:?} does not say {expected:?}"
-        );
-        assert!(
-            error.starts_with("spec.release."),
-            "{error:?} names no field"
-        );
+        assert!(error.contains(expected), "{error:?} does not say {expected:?}");
+        assert!(error.starts_with("spec.release."), "{error:?} names no field");
     }
 }
 
@@ -165,10 +126,7 @@ fn a_wrong_bootstrap_release_is_named() {
         ),
         (
             |c| {
-                c.input.releases.insert(
-                    "A.b".to_owned(),
-                    common::bootstrap_release("r.example/a", "v0.0.1"),
-                );
+                c.input.releases.insert("A.b".to_owned(), common::bootstrap_release("r.example/a", "v0.0.1"));
             },
             "a key of spec.bootstrap.input.releases \"A.b\" is no DNS label",
         ),
@@ -176,17 +134,11 @@ fn a_wrong_bootstrap_release_is_named() {
             |c| c.input.userdata = common::object(json!({"id": 9_007_199_254_740_993_u64})),
             "spec.bootstrap.input.userdata.id is 9007199254740993, an integer beyond 2^53",
         ),
-        (
-            |c| c.chart.version = String::new(),
-            "spec.bootstrap.chart.version \"\" is no semantic version",
-        ),
+        (|c| c.chart.version = String::new(), "spec.bootstrap.chart.version \"\" is no semantic version"),
     ];
     for (change, expected) in cases {
         let error = bootstrap_error(change);
-        assert!(
-            error.starts_with(expected),
-            "{error:?} does not begin with {expected:?}"
-        );
+        assert!(error.starts_with(expected), "{error:?} does not begin with {expected:?}");
     }
 }
 
@@ -197,25 +149,13 @@ fn an_integer_that_helm_would_change_is_refused_with_its_path() {
             json!({"a": {"b.c": [0, {"n": 9_007_199_254_740_993_i64}]}}),
             "spec.release.values.a[\"b.c\"][1].n is 9007199254740993",
         ),
-        (
-            json!({"n": -9_007_199_254_740_993_i64}),
-            "spec.release.values.n is -9007199254740993",
-        ),
-        (
-            json!({"n": u64::MAX}),
-            "spec.release.values.n is 18446744073709551615",
-        ),
-        (
-            json!({"n": i64::MIN}),
-            "spec.release.values.n is -9223372036854775808",
-        ),
+        (json!({"n": -9_007_199_254_740_993_i64}), "spec.release.values.n is -9007199254740993"),
+        (json!({"n": u64::MAX}), "spec.release.values.n is 18446744073709551615"),
+        (json!({"n": i64::MIN}), "spec.release.values.n is -9223372036854775808"),
     ];
     for (values, expected) in cases {
         let error = release_values(values);
-        assert!(
-            error.starts_with(expected),
-            "{error:?} does not begin with {expected:?}"
-        );
+        assert!(error.starts_with(expected), "{error:?} does not begin with {expected:?}");
     }
     assert_eq!(
         release_values(json!({"n": 9_007_199_254_740_993_i64})),
@@ -234,10 +174,7 @@ fn a_key_that_yaml_cannot_read_is_refused_with_its_place() {
     );
     let mut config = common::release();
     config.values = common::object(json!({"k".repeat(1022): 1}));
-    assert!(
-        render_release(&config).is_ok(),
-        "a key of 1024 bytes with its quotes is read"
-    );
+    assert!(render_release(&config).is_ok(), "a key of 1024 bytes with its quotes is read");
 }
 
 #[test]
@@ -251,11 +188,8 @@ fn a_values_template_that_is_no_yaml_is_refused_without_repeating_it() {
         "a: 1\n---\nb: hunter2",
     ] {
         let mut config = common::release();
-        common::entrypoint(&mut config)
-            .helm
-            .as_mut()
-            .expect("a Helm chart")
-            .values_template = Some(text.to_owned());
+        common::entrypoint(&mut config).helm.as_mut().expect("a Helm chart").values_template =
+            Some(text.to_owned());
         let error = render_release(&config).expect_err(text).to_string();
         assert!(
             error.starts_with("helm.valuesTemplate of the resource \"chart\" is no valid YAML: "),
@@ -280,16 +214,10 @@ fn a_values_template_that_helm_reads_is_taken() {
         "a: !!str 1",
     ] {
         let mut config = common::release();
-        common::entrypoint(&mut config)
-            .helm
-            .as_mut()
-            .expect("a Helm chart")
-            .values_template = Some(text.to_owned());
+        common::entrypoint(&mut config).helm.as_mut().expect("a Helm chart").values_template =
+            Some(text.to_owned());
         let chart = render_release(&config).unwrap_or_else(|error| panic!("{text:?}: {error}"));
-        let shipped = common::values(&chart)["valuesTemplate"]
-            .as_str()
-            .unwrap_or_default()
-            .to_owned();
+        let shipped = common::values(&chart)["valuesTemplate"].as_str().unwrap_or_default().to_owned();
         assert_eq!(shipped, text);
     }
 }
@@ -304,23 +232,14 @@ fn what_is_too_large_is_refused_with_its_size() {
 
     config.values = common::object(json!({"text": "x".repeat(5 * mebibyte)}));
     let error = render_release(&config).expect_err("a fault").to_string();
-    assert!(
-        error.starts_with("the chart's values.yaml has 52"),
-        "{error}"
-    );
-    assert!(
-        error.contains("more than the 5242880 that Helm and Flux read"),
-        "{error}"
-    );
+    assert!(error.starts_with("the chart's values.yaml has 52"), "{error}");
+    assert!(error.contains("more than the 5242880 that Helm and Flux read"), "{error}");
 
     config.values = common::object(json!({"text": "x".repeat(5 * mebibyte - 1000)}));
     config.chart.description = "x".repeat(5 * mebibyte - 1000);
     let error = render_release(&config).expect_err("a fault").to_string();
     assert!(error.starts_with("the chart has 104"), "{error}");
-    assert!(
-        error.contains("more than the 10485760 that Flux reads"),
-        "{error}"
-    );
+    assert!(error.contains("more than the 10485760 that Flux reads"), "{error}");
 }
 
 #[test]
@@ -369,11 +288,7 @@ fn a_task_without_the_configuration_of_its_type_is_refused() {
         let error = render(&spec).expect_err("a fault").to_string();
         assert!(error.starts_with(expected), "{error}");
     }
-    let release = task(
-        RenderTaskType::Release,
-        Some(common::release()),
-        Some(common::bootstrap()),
-    );
+    let release = task(RenderTaskType::Release, Some(common::release()), Some(common::bootstrap()));
     assert_eq!(render(&release).expect("a chart").name, "release-podinfo");
 }
 
@@ -394,11 +309,7 @@ fn a_repository_is_told_to_flux_with_its_own_host() {
         resource.repository = repository.to_owned();
         resource.insecure = insecure;
         let chart = render_release(&config).expect("a chart");
-        assert_eq!(
-            common::values(&chart)["chart"]["url"].as_str(),
-            Some(expected),
-            "{repository}"
-        );
+        assert_eq!(common::values(&chart)["chart"]["url"].as_str(), Some(expected), "{repository}");
     }
 }
 
@@ -408,12 +319,6 @@ fn a_component_name_that_is_too_long_for_a_label_is_fitted() {
     config.input.component.name = format!("{}.{}", "a".repeat(53), "b".repeat(63));
     let component = common::values(&render_release(&config).expect("a chart"))["component"].clone();
     let label = component["label"].as_str().expect("a label");
-    assert!(
-        label.len() == 62 && label.starts_with(&format!("{}-", "a".repeat(53))),
-        "{label}"
-    );
-    assert_eq!(
-        component["name"].as_str(),
-        Some(config.input.component.name.as_str())
-    );
+    assert!(label.len() == 62 && label.starts_with(&format!("{}-", "a".repeat(53))), "{label}");
+    assert_eq!(component["name"].as_str(), Some(config.input.component.name.as_str()));
 }

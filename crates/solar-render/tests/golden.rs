@@ -16,15 +16,9 @@ use solar_render::{RenderedChart, render_bootstrap, render_release};
 
 /// Everything that leaves the process, by file name.
 fn outputs(chart: &RenderedChart) -> BTreeMap<String, Vec<u8>> {
-    let mut outputs: BTreeMap<String, Vec<u8>> = chart
-        .files
-        .iter()
-        .map(|(path, bytes)| (format!("chart/{path}"), bytes.to_vec()))
-        .collect();
-    let digest = format!(
-        "template version {TEMPLATE_VERSION}\nsha256:{}\n",
-        sha256_hex(&chart.tgz)
-    );
+    let mut outputs: BTreeMap<String, Vec<u8>> =
+        chart.files.iter().map(|(path, bytes)| (format!("chart/{path}"), bytes.to_vec())).collect();
+    let digest = format!("template version {TEMPLATE_VERSION}\nsha256:{}\n", sha256_hex(&chart.tgz));
     outputs.insert("tgz.digest".to_owned(), digest.into_bytes());
     outputs.insert("config.json".to_owned(), chart.config.clone());
     let annotations = serde_json::to_vec_pretty(&chart.annotations).expect("a map of texts");
@@ -36,18 +30,12 @@ fn files_under(root: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut found = BTreeMap::new();
     let mut folders = vec![root.to_path_buf()];
     while let Some(folder) = folders.pop() {
-        for entry in
-            fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()))
-        {
+        for entry in fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display())) {
             let path = entry.expect("a readable folder").path();
             if path.is_dir() {
                 folders.push(path);
             } else {
-                let name = path
-                    .strip_prefix(root)
-                    .expect("below the root")
-                    .to_string_lossy()
-                    .into_owned();
+                let name = path.strip_prefix(root).expect("below the root").to_string_lossy().into_owned();
                 found.insert(name, fs::read(&path).expect("a readable file"));
             }
         }
@@ -56,9 +44,7 @@ fn files_under(root: &Path) -> BTreeMap<String, Vec<u8>> {
 }
 
 fn assert_golden(name: &str, chart: &RenderedChart) {
-    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/golden")
-        .join(name);
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
     let actual = outputs(chart);
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
         let _ = fs::remove_dir_all(&root);
@@ -75,10 +61,7 @@ fn assert_golden(name: &str, chart: &RenderedChart) {
         "the files of a chart"
     );
     for (path, bytes) in &expected {
-        let (actual, expected) = (
-            String::from_utf8_lossy(&actual[path]),
-            String::from_utf8_lossy(bytes),
-        );
+        let (actual, expected) = (String::from_utf8_lossy(&actual[path]), String::from_utf8_lossy(bytes));
         assert_eq!(
             actual, expected,
             "{name}/{path} changed: see the head of this file for what that asks for"
@@ -88,10 +71,7 @@ fn assert_golden(name: &str, chart: &RenderedChart) {
 
 #[test]
 fn a_release_chart_keeps_its_bytes() {
-    assert_golden(
-        "release",
-        &render_release(&common::release()).expect("a chart"),
-    );
+    assert_golden("release", &render_release(&common::release()).expect("a chart"));
 }
 
 #[test]
@@ -111,10 +91,7 @@ fn a_release_chart_with_the_least_input_keeps_its_bytes() {
 
 #[test]
 fn a_bootstrap_chart_keeps_its_bytes() {
-    assert_golden(
-        "bootstrap",
-        &render_bootstrap(&common::bootstrap()).expect("a chart"),
-    );
+    assert_golden("bootstrap", &render_bootstrap(&common::bootstrap()).expect("a chart"));
 }
 
 #[test]
@@ -122,8 +99,5 @@ fn a_bootstrap_chart_without_releases_keeps_its_bytes() {
     let mut config = common::bootstrap();
     config.input.releases.clear();
     config.input.userdata.clear();
-    assert_golden(
-        "bootstrap-empty",
-        &render_bootstrap(&config).expect("a chart"),
-    );
+    assert_golden("bootstrap-empty", &render_bootstrap(&config).expect("a chart"));
 }

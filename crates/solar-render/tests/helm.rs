@@ -20,9 +20,7 @@ impl Helm {
             eprintln!("skipped: there is no helm on the PATH");
             return None;
         }
-        Some(Self {
-            folder: tempfile::tempdir().expect("a temporary folder"),
-        })
+        Some(Self { folder: tempfile::tempdir().expect("a temporary folder") })
     }
 
     fn package(&self, chart: &RenderedChart) -> PathBuf {
@@ -37,36 +35,21 @@ impl Helm {
             command.env(variable, self.folder.path().join(variable));
         }
         let output = command.args(arguments).output().expect("helm runs");
-        let (out, err) = (
-            String::from_utf8_lossy(&output.stdout),
-            String::from_utf8_lossy(&output.stderr),
-        );
+        let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
         assert!(output.status.success(), "helm {arguments:?}: {out}{err}");
         out.into_owned()
     }
 
     fn lint(&self, chart: &RenderedChart) {
-        self.run(&[
-            "lint",
-            "--strict",
-            self.package(chart).to_str().expect("UTF-8"),
-        ]);
+        self.run(&["lint", "--strict", self.package(chart).to_str().expect("UTF-8")]);
     }
 
     /// The objects of an installation under `name`, in Helm's order.
     fn template(&self, name: &str, chart: &RenderedChart) -> Vec<Value> {
         let path = self.package(chart);
-        let text = self.run(&[
-            "template",
-            name,
-            path.to_str().expect("UTF-8"),
-            "--namespace",
-            "flux-system",
-        ]);
+        let text = self.run(&["template", name, path.to_str().expect("UTF-8"), "--namespace", "flux-system"]);
         serde_yaml_ng::Deserializer::from_str(&text)
-            .map(|document| {
-                Value::deserialize(document).unwrap_or_else(|error| panic!("{error}\n{text}"))
-            })
+            .map(|document| Value::deserialize(document).unwrap_or_else(|error| panic!("{error}\n{text}")))
             .filter(|object| !object.is_null())
             .collect()
     }
@@ -95,11 +78,7 @@ fn helm_makes_the_objects_of_a_release() {
     let Some(helm) = Helm::find() else { return };
     let config = common::release();
     let objects = helm.template("edge", &render_release(&config).expect("a chart"));
-    let metadata = labelled(
-        "edge-podinfo",
-        "solar.opendefense.cloud/component",
-        "podinfo",
-    );
+    let metadata = labelled("edge-podinfo", "solar.opendefense.cloud/component", "podinfo");
     let mut config_map_metadata = metadata.clone();
     config_map_metadata["name"] = json!("edge-podinfo-values");
     let expected = [
@@ -160,10 +139,7 @@ fn helm_leaves_out_what_a_release_does_not_have() {
     let release = &objects[0]["spec"];
     assert_eq!(release["install"], json!({"remediation": {"retries": 3}}));
     assert_eq!(release["values"], json!({}));
-    assert!(
-        release.get("targetNamespace").is_none() && release.get("valuesFrom").is_none(),
-        "{release}"
-    );
+    assert!(release.get("targetNamespace").is_none() && release.get("valuesFrom").is_none(), "{release}");
     let repository = &objects[1]["spec"];
     assert_eq!(repository["ref"], json!({"digest": digest}));
     assert_eq!(repository["insecure"], json!(true));
@@ -200,10 +176,7 @@ fn helm_makes_two_objects_for_each_release_of_a_bootstrap() {
             "metadata": labelled(name, key, unique),
             "spec": {"interval": "10m", "layerSelector": layer_selector()},
         });
-        object["spec"]
-            .as_object_mut()
-            .expect("an object")
-            .extend(common::object(spec));
+        object["spec"].as_object_mut().expect("an object").extend(common::object(spec));
         object
     };
     let digest = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
@@ -236,45 +209,23 @@ fn helm_makes_two_objects_for_each_release_of_a_bootstrap() {
 #[test]
 fn helm_changes_no_text_and_no_number() {
     let Some(helm) = Helm::find() else { return };
-    let mut values: Map<String, Value> = common::NASTY
-        .iter()
-        .map(|text| ((*text).to_owned(), Value::from(*text)))
-        .collect();
+    let mut values: Map<String, Value> =
+        common::NASTY.iter().map(|text| ((*text).to_owned(), Value::from(*text))).collect();
     values.insert(
         "numbers".to_owned(),
-        json!([
-            0,
-            -1,
-            9_007_199_254_740_992_i64,
-            1e300,
-            -1.5e-7,
-            0.1,
-            5e-324,
-            1_000_000
-        ]),
+        json!([0, -1, 9_007_199_254_740_992_i64, 1e300, -1.5e-7, 0.1, 5e-324, 1_000_000]),
     );
     values.insert("null".to_owned(), Value::Null);
     values.insert("k".repeat(1022), json!([[], {}, [null]]));
-    values.insert(
-        "megabyte".to_owned(),
-        Value::from("{{ x }} \u{2028}é".repeat(70_000)),
-    );
+    values.insert("megabyte".to_owned(), Value::from("{{ x }} \u{2028}é".repeat(70_000)));
     // A raw DEL is no YAML, whoever writes it.
-    let readable: Vec<&str> = common::NASTY
-        .into_iter()
-        .filter(|text| !text.contains('\u{7f}'))
-        .collect();
-    let template = format!(
-        "text: {}\n# {{{{ end }}}}\n\n",
-        serde_json::to_string(&readable.join("|")).expect("JSON")
-    );
+    let readable: Vec<&str> = common::NASTY.into_iter().filter(|text| !text.contains('\u{7f}')).collect();
+    let template =
+        format!("text: {}\n# {{{{ end }}}}\n\n", serde_json::to_string(&readable.join("|")).expect("JSON"));
     let mut config = common::release();
     config.values = values.clone();
-    common::entrypoint(&mut config)
-        .helm
-        .as_mut()
-        .expect("a Helm chart")
-        .values_template = Some(template.clone());
+    common::entrypoint(&mut config).helm.as_mut().expect("a Helm chart").values_template =
+        Some(template.clone());
     let objects = helm.template("edge", &render_release(&config).expect("a chart"));
     assert_eq!(objects[0]["data"]["values.yaml"], Value::from(template));
     assert_eq!(objects[1]["spec"]["values"], Value::Object(values.clone()));
@@ -282,10 +233,7 @@ fn helm_changes_no_text_and_no_number() {
     let mut config = common::bootstrap();
     config.input.userdata = values.clone();
     let objects = helm.template("edge", &render_bootstrap(&config).expect("a chart"));
-    assert_eq!(
-        objects[0]["spec"]["values"]["userdata"],
-        Value::Object(values)
-    );
+    assert_eq!(objects[0]["spec"]["values"]["userdata"], Value::Object(values));
 }
 
 #[test]
@@ -295,11 +243,7 @@ fn helm_names_objects_within_53_characters_as_dns_names() {
     let cases = [
         ("edge", "a.b-c".to_owned(), "edge-a.b-c".to_owned()),
         ("edge", "c".repeat(48), format!("edge-{}", "c".repeat(48))),
-        (
-            "edge",
-            "c".repeat(49),
-            format!("edge-{}-b91864b03b", "c".repeat(37)),
-        ),
+        ("edge", "c".repeat(49), format!("edge-{}-b91864b03b", "c".repeat(37))),
         (
             "edge",
             format!("{}.{}", "c".repeat(36), "d".repeat(20)),

@@ -39,11 +39,7 @@ fn number() -> impl Strategy<Value = Number> {
     // Floats whose shortest form has no point are rare among all.
     let short = proptest::sample::select(vec![1e300, -1e16, 1e-7, 5e-324, 2.0]);
     let float = prop_oneof![any::<f64>(), short].prop_filter_map("finite", Number::from_f64);
-    prop_oneof![
-        (-MAX_EXACT..=MAX_EXACT).prop_map(Number::from),
-        float,
-        Just(Number::from(MAX_EXACT))
-    ]
+    prop_oneof![(-MAX_EXACT..=MAX_EXACT).prop_map(Number::from), float, Just(Number::from(MAX_EXACT))]
 }
 
 fn tree() -> impl Strategy<Value = Map<String, Value>> {
@@ -60,8 +56,7 @@ fn tree() -> impl Strategy<Value = Map<String, Value>> {
                 .prop_map(|entries| Value::Object(entries.into_iter().collect())),
         ]
     });
-    proptest::collection::vec((text(), value), 0..5)
-        .prop_map(|entries| entries.into_iter().collect())
+    proptest::collection::vec((text(), value), 0..5).prop_map(|entries| entries.into_iter().collect())
 }
 
 /// What `nindent` of Helm's templates makes of a text, below a key.
@@ -73,15 +68,13 @@ fn print_below(key: &str, text: &str) -> String {
 /// Reads YAML by version 1.1: `yes` is a flag and `010` is eight.
 fn read_yaml_1_1(text: &str) -> Value {
     let options = serde_saphyr::options! { strict_booleans: false, legacy_octal_numbers: true };
-    serde_saphyr::from_str_with_options(text, options)
-        .unwrap_or_else(|error| panic!("{error}\n{text}"))
+    serde_saphyr::from_str_with_options(text, options).unwrap_or_else(|error| panic!("{error}\n{text}"))
 }
 
 /// Reads YAML by version 1.2, core schema.
 fn read_yaml_1_2(text: &str) -> Value {
     let options = serde_saphyr::options! { strict_booleans: true };
-    serde_saphyr::from_str_with_options(text, options)
-        .unwrap_or_else(|error| panic!("{error}\n{text}"))
+    serde_saphyr::from_str_with_options(text, options).unwrap_or_else(|error| panic!("{error}\n{text}"))
 }
 
 /// Reads YAML with libyaml.
@@ -228,20 +221,15 @@ proptest! {
 
 #[test]
 fn every_text_that_readers_mistake_survives_as_key_and_as_value() {
-    let values: Map<String, Value> = common::NASTY
-        .iter()
-        .map(|text| ((*text).to_owned(), Value::from(*text)))
-        .collect();
+    let values: Map<String, Value> =
+        common::NASTY.iter().map(|text| ((*text).to_owned(), Value::from(*text))).collect();
     let mut config = common::release();
     config.values = values.clone();
     let chart = render_release(&config).expect("a chart");
     for read in readers() {
         let data = read(common::file(&chart, "values.yaml"));
         let printed = print_below("values", data["valuesJSON"].as_str().expect("a text"));
-        assert_eq!(
-            read(&printed)["spec"]["values"],
-            Value::Object(values.clone())
-        );
+        assert_eq!(read(&printed)["spec"]["values"], Value::Object(values.clone()));
     }
 }
 
@@ -261,8 +249,7 @@ fn numbers_are_written_so_that_yaml_1_1_takes_them_for_numbers() {
     ];
     for (input, written) in cases {
         let mut config = common::release();
-        config.values =
-            common::object(serde_json::from_str(&format!("{{\"n\":{input}}}")).expect("JSON"));
+        config.values = common::object(serde_json::from_str(&format!("{{\"n\":{input}}}")).expect("JSON"));
         let chart = render_release(&config).expect("a chart");
         let data = common::values(&chart);
         assert_eq!(

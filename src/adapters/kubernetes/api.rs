@@ -34,7 +34,14 @@ pub struct Expect<'a> {
 
 /// An object kind that lives in namespaces.
 pub trait Namespaced:
-    Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Clone + Debug + DeserializeOwned + Serialize + Send + Sync + 'static
+    Resource<Scope = NamespaceResourceScope, DynamicType = ()>
+    + Clone
+    + Debug
+    + DeserializeOwned
+    + Serialize
+    + Send
+    + Sync
+    + 'static
 {
 }
 
@@ -190,7 +197,8 @@ impl Api {
             Err(_) => Err(Problem::TimedOut(TIMEOUT)),
         };
         let code = result.as_ref().err().map_or("2xx", Problem::code);
-        metrics::counter!("solar_api_requests_total", "verb" => verb, "kind" => kind, "code" => code).increment(1);
+        metrics::counter!("solar_api_requests_total", "verb" => verb, "kind" => kind, "code" => code)
+            .increment(1);
         result.map_err(|problem| ApiError { verb, kind, name, problem })
     }
 }

@@ -1,11 +1,36 @@
 //! The cache: what the watches have told, shared by all passes.
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
+use std::ops::Deref;
 use std::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use solar_core::object::ObjectName;
 use solar_core::routes::{Concerned, Routed};
 use solar_core::world::World;
+
+thread_local! {
+    static READING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// A look at the world. One at a time for each thread: a second one behind a waiting writer would wait for ever.
+pub struct WorldRef<'a> {
+    world: RwLockReadGuard<'a, World>,
+}
+
+impl Deref for WorldRef<'_> {
+    type Target = World;
+
+    fn deref(&self) -> &World {
+        &self.world
+    }
+}
+
+impl Drop for WorldRef<'_> {
+    fn drop(&mut self) {
+        READING.set(false);
+    }
+}
 
 /// The world behind a lock; never held across an await.
 #[derive(Debug, Default)]
@@ -15,8 +40,12 @@ pub struct Cache {
 
 impl Cache {
     /// The world as it is now.
-    pub fn read(&self) -> RwLockReadGuard<'_, World> {
-        self.world.read().unwrap_or_else(std::sync::PoisonError::into_inner)
+    ///
+    /// # Panics
+    /// When this thread looks at it already: with a writer in between that would be a deadlock.
+    pub fn read(&self) -> WorldRef<'_> {
+        assert!(!READING.replace(true), "the world is looked at twice at once");
+        WorldRef { world: self.world.read().unwrap_or_else(std::sync::PoisonError::into_inner) }
     }
 
     fn write(&self) -> RwLockWriteGuard<'_, World> {

@@ -83,7 +83,9 @@ impl From<kube::Error> for Problem {
     fn from(error: kube::Error) -> Self {
         match error {
             kube::Error::Api(status) => of_status(&status),
-            kube::Error::SerdeError(error) => Self::Unreachable(format!("an answer that cannot be read: {error}")),
+            kube::Error::SerdeError(error) => {
+                Self::Unreachable(format!("an answer that cannot be read: {error}"))
+            }
             error => Self::Unreachable(chain(&error)),
         }
     }

@@ -132,7 +132,7 @@ fn event(note: &Note, clock: &Clock, instance: &str) -> Event {
     let stem: String = regarding.name.name.chars().take(200).collect();
     Event {
         metadata: ObjectMeta {
-            name: Some(format!("{stem}.{}{}", hash8(&identity), hash8(&format!("{identity}."))) ),
+            name: Some(format!("{stem}.{}{}", hash8(&identity), hash8(&format!("{identity}.")))),
             namespace: Some(regarding.name.namespace.to_string()),
             ..ObjectMeta::default()
         },

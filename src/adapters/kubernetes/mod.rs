@@ -14,4 +14,4 @@ pub use cache::Cache;
 pub use error::{ApiError, Problem};
 pub use events::{EventSink, Regarding, deliver};
 pub use patch::{add_finalizer, merge_difference, remove_finalizer};
-pub use payloads::{Payloads, PayloadError};
+pub use payloads::{PayloadError, Payloads};

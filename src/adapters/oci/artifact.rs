@@ -33,19 +33,11 @@ impl Blob {
     /// A blob with its digest.
     pub fn new(bytes: impl Into<Bytes>, media_type: &'static str) -> Self {
         let bytes = bytes.into();
-        Self {
-            digest: Digest::of(&bytes),
-            bytes,
-            media_type,
-        }
+        Self { digest: Digest::of(&bytes), bytes, media_type }
     }
 
     fn descriptor(&self) -> Descriptor<'_> {
-        Descriptor {
-            digest: self.digest.as_str(),
-            media_type: self.media_type,
-            size: self.bytes.len(),
-        }
+        Descriptor { digest: self.digest.as_str(), media_type: self.media_type, size: self.bytes.len() }
     }
 }
 
@@ -80,8 +72,7 @@ impl Artifact {
     ///
     /// It has a chart's media types because the registry has already accepted those.
     pub fn marker(repository: &str, tag: &str) -> Self {
-        let annotations =
-            BTreeMap::from([(MARKER_ANNOTATION.to_owned(), format!("{repository}:{tag}"))]);
+        let annotations = BTreeMap::from([(MARKER_ANNOTATION.to_owned(), format!("{repository}:{tag}"))]);
         Self::new(
             Blob::new(EMPTY_JSON, CHART_CONFIG_MEDIA_TYPE),
             Blob::new(EMPTY_JSON, CHART_LAYER_MEDIA_TYPE),
@@ -91,12 +82,7 @@ impl Artifact {
 
     fn new(config: Blob, layer: Blob, annotations: &BTreeMap<String, String>) -> Self {
         let (manifest, digest) = manifest_bytes(&config, &layer, annotations);
-        Self {
-            config,
-            layer,
-            manifest,
-            digest,
-        }
+        Self { config, layer, manifest, digest }
     }
 
     /// The digest that the tag resolves to once this is pushed.
@@ -144,9 +130,7 @@ pub fn manifest_bytes(
 ) -> (Bytes, Digest) {
     let filled = annotations.iter().filter(|(_, value)| !value.is_empty());
     let manifest = ImageManifest {
-        annotations: filled
-            .map(|(key, value)| (key.as_str(), value.as_str()))
-            .collect(),
+        annotations: filled.map(|(key, value)| (key.as_str(), value.as_str())).collect(),
         config: config.descriptor(),
         layers: [layer.descriptor()],
         media_type: MANIFEST_MEDIA_TYPE,
@@ -191,10 +175,7 @@ pub fn chart_layer(manifest: &[u8]) -> Option<(Digest, u64)> {
         layers: Vec<Layer>,
     }
     let manifest: Layered = serde_json::from_slice(manifest).ok()?;
-    let layer = manifest
-        .layers
-        .into_iter()
-        .find(|layer| layer.media_type == CHART_LAYER_MEDIA_TYPE)?;
+    let layer = manifest.layers.into_iter().find(|layer| layer.media_type == CHART_LAYER_MEDIA_TYPE)?;
     Some((layer.digest.parse().ok()?, layer.size))
 }
 
@@ -203,10 +184,7 @@ mod tests {
     use super::*;
 
     fn annotations(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
-        pairs
-            .iter()
-            .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
-            .collect()
+        pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
     }
 
     #[test]
@@ -246,13 +224,7 @@ mod tests {
         assert!(is_marked_manifest(Artifact::marker("a/b", "v1").manifest()));
         let chart = Artifact::chart(&b"{}"[..], &b"x"[..], &BTreeMap::new());
         assert!(!is_marked_manifest(chart.manifest()));
-        for other in [
-            &b""[..],
-            b"null",
-            b"[]",
-            br#"{"annotations":null}"#,
-            br#"{"annotations":{"a":"b"}}"#,
-        ] {
+        for other in [&b""[..], b"null", b"[]", br#"{"annotations":null}"#, br#"{"annotations":{"a":"b"}}"#] {
             assert!(!is_marked_manifest(other));
         }
     }
@@ -267,9 +239,8 @@ mod tests {
                 {{"mediaType":"{CHART_LAYER_MEDIA_TYPE}","digest":"{digest}","size":3}}]}}"#
         );
         assert_eq!(chart_layer(provenance_first.as_bytes()), Some((digest, 3)));
-        let bad_digest = format!(
-            r#"{{"layers":[{{"mediaType":"{CHART_LAYER_MEDIA_TYPE}","digest":"x","size":3}}]}}"#
-        );
+        let bad_digest =
+            format!(r#"{{"layers":[{{"mediaType":"{CHART_LAYER_MEDIA_TYPE}","digest":"x","size":3}}]}}"#);
         for other in ["", "null", "{}", r#"{"layers":[]}"#, &bad_digest] {
             assert_eq!(chart_layer(other.as_bytes()), None, "{other}");
         }

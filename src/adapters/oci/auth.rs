@@ -48,10 +48,7 @@ impl Authorization {
     pub(crate) fn header(&self) -> Option<http::HeaderValue> {
         let text = match self {
             Self::Basic(username, password) => {
-                format!(
-                    "Basic {}",
-                    STANDARD.encode(format!("{username}:{password}"))
-                )
+                format!("Basic {}", STANDARD.encode(format!("{username}:{password}")))
             }
             Self::Bearer(token) => format!("Bearer {token}"),
         };
@@ -90,10 +87,7 @@ pub(crate) enum Challenge {
 pub(crate) fn challenge(headers: &http::HeaderMap) -> Option<Challenge> {
     let mut basic = None;
     for value in headers.get_all(http::header::WWW_AUTHENTICATE) {
-        let parsed = value
-            .to_str()
-            .ok()
-            .and_then(|text| http_auth::parse_challenges(text).ok());
+        let parsed = value.to_str().ok().and_then(|text| http_auth::parse_challenges(text).ok());
         for challenge in parsed.unwrap_or_default() {
             if challenge.scheme.eq_ignore_ascii_case("bearer") {
                 if let Some(bearer) = bearer_challenge(&challenge) {
@@ -109,17 +103,10 @@ pub(crate) fn challenge(headers: &http::HeaderMap) -> Option<Challenge> {
 
 fn bearer_challenge(challenge: &http_auth::ChallengeRef<'_>) -> Option<Challenge> {
     let param = |wanted: &str| {
-        let found = challenge
-            .params
-            .iter()
-            .find(|(name, _)| name.eq_ignore_ascii_case(wanted));
+        let found = challenge.params.iter().find(|(name, _)| name.eq_ignore_ascii_case(wanted));
         found.map(|(_, value)| value.to_unescaped())
     };
-    Some(Challenge::Bearer {
-        realm: param("realm")?,
-        service: param("service"),
-        scope: param("scope"),
-    })
+    Some(Challenge::Bearer { realm: param("realm")?, service: param("service"), scope: param("scope") })
 }
 
 /// Whether the registry may send its clients' credentials to `realm`.
@@ -143,32 +130,22 @@ pub(crate) fn token_request(
     credentials: &Credentials,
 ) -> Option<http::Request<bytes::Bytes>> {
     let named = [("service", service), ("scope", scope)];
-    let asked = named
-        .iter()
-        .filter_map(|(name, value)| value.map(|value| (*name, value)));
+    let asked = named.iter().filter_map(|(name, value)| value.map(|value| (*name, value)));
     if let Credentials::IdentityToken { token } = credentials {
         let mut form = url::form_urlencoded::Serializer::new(String::new());
-        form.append_pair("grant_type", "refresh_token")
-            .append_pair("client_id", "solar-controller");
+        form.append_pair("grant_type", "refresh_token").append_pair("client_id", "solar-controller");
         form.extend_pairs(asked).append_pair("refresh_token", token);
         return http::Request::post(realm.as_str())
-            .header(
-                http::header::CONTENT_TYPE,
-                "application/x-www-form-urlencoded",
-            )
+            .header(http::header::CONTENT_TYPE, "application/x-www-form-urlencoded")
             .body(form.finish().into())
             .ok();
     }
     let mut realm = realm.clone();
     realm.query_pairs_mut().extend_pairs(asked);
-    let mut request = http::Request::get(realm.as_str())
-        .body(bytes::Bytes::new())
-        .ok()?;
+    let mut request = http::Request::get(realm.as_str()).body(bytes::Bytes::new()).ok()?;
     if let Credentials::Basic { username, password } = credentials {
         let header = Authorization::Basic(username.clone(), password.clone()).header()?;
-        request
-            .headers_mut()
-            .insert(http::header::AUTHORIZATION, header);
+        request.headers_mut().insert(http::header::AUTHORIZATION, header);
     }
     Some(request)
 }
@@ -182,17 +159,9 @@ pub(crate) fn parse_token(body: &[u8]) -> Option<(String, Duration)> {
         expires_in: Option<u64>,
     }
     let answer: Answer = serde_json::from_slice(body).ok()?;
-    let token = answer
-        .token
-        .or(answer.access_token)
-        .filter(|token| !token.is_empty())?;
-    let stated = answer
-        .expires_in
-        .map_or(DEFAULT_LIFETIME, Duration::from_secs);
-    Some((
-        token,
-        stated.saturating_sub(SAFETY_MARGIN).min(MAX_LIFETIME),
-    ))
+    let token = answer.token.or(answer.access_token).filter(|token| !token.is_empty())?;
+    let stated = answer.expires_in.map_or(DEFAULT_LIFETIME, Duration::from_secs);
+    Some((token, stated.saturating_sub(SAFETY_MARGIN).min(MAX_LIFETIME)))
 }
 
 type Key = (Endpoint, String, Access);
@@ -205,17 +174,10 @@ pub(crate) struct AuthorizationCache {
 
 impl AuthorizationCache {
     pub(crate) fn new() -> Self {
-        Self {
-            entries: Mutex::new(LruCache::new(CACHE_SIZE)),
-        }
+        Self { entries: Mutex::new(LruCache::new(CACHE_SIZE)) }
     }
 
-    pub(crate) fn get(
-        &self,
-        endpoint: &Endpoint,
-        repository: &str,
-        access: Access,
-    ) -> Option<Authorization> {
+    pub(crate) fn get(&self, endpoint: &Endpoint, repository: &str, access: Access) -> Option<Authorization> {
         let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         let (authorization, until) = entries.get(&key(endpoint, repository, access))?;
         (*until > Instant::now()).then(|| authorization.clone())
@@ -249,12 +211,9 @@ mod tests {
     use super::*;
 
     fn headers(values: &[&'static str]) -> http::HeaderMap {
-        let values = values.iter().map(|value| {
-            (
-                http::header::WWW_AUTHENTICATE,
-                http::HeaderValue::from_static(value),
-            )
-        });
+        let values = values
+            .iter()
+            .map(|value| (http::header::WWW_AUTHENTICATE, http::HeaderValue::from_static(value)));
         values.collect()
     }
 
@@ -265,24 +224,18 @@ mod tests {
             service: Some("svc".into()),
             scope: Some("repository:a/b:pull,push".into()),
         };
-        let header = r#"Bearer realm="https://auth.example/token",service="svc",scope="repository:a/b:pull,push""#;
+        let header =
+            r#"Bearer realm="https://auth.example/token",service="svc",scope="repository:a/b:pull,push""#;
         assert_eq!(challenge(&headers(&[header])), Some(bearer.clone()));
-        assert_eq!(
-            challenge(&headers(&["Basic realm=\"r\"", header])),
-            Some(bearer)
-        );
-        assert_eq!(
-            challenge(&headers(&["Basic realm=\"r\""])),
-            Some(Challenge::Basic)
-        );
+        assert_eq!(challenge(&headers(&["Basic realm=\"r\"", header])), Some(bearer));
+        assert_eq!(challenge(&headers(&["Basic realm=\"r\""])), Some(Challenge::Basic));
         assert_eq!(challenge(&headers(&["Bearer service=\"no realm\""])), None);
         assert_eq!(challenge(&headers(&["", "%%%"])), None);
         assert_eq!(challenge(&headers(&[])), None);
     }
 
     #[test]
-    fn realms_are_trusted_only_over_the_same_or_a_better_transport() -> Result<(), url::ParseError>
-    {
+    fn realms_are_trusted_only_over_the_same_or_a_better_transport() -> Result<(), url::ParseError> {
         let table = [
             ("https://r.example", "https://auth.example/token", true),
             ("https://r.example", "http://r.example/token", false),
@@ -301,8 +254,7 @@ mod tests {
 
     #[test]
     fn token_lifetimes_are_short_and_have_a_margin() {
-        let lifetime =
-            |body: &str| parse_token(body.as_bytes()).map(|(_, lifetime)| lifetime.as_secs());
+        let lifetime = |body: &str| parse_token(body.as_bytes()).map(|(_, lifetime)| lifetime.as_secs());
         assert_eq!(lifetime(r#"{"token":"t","expires_in":60}"#), Some(50));
         assert_eq!(lifetime(r#"{"access_token":"t"}"#), Some(50));
         assert_eq!(lifetime(r#"{"token":"t","expires_in":86400}"#), Some(300));

@@ -32,17 +32,11 @@ pub(super) struct Message {
 
 impl Message {
     pub(super) fn new(method: Method, url: Url) -> Self {
-        Self {
-            method,
-            url,
-            headers: HeaderMap::new(),
-            body: Bytes::new(),
-        }
+        Self { method, url, headers: HeaderMap::new(), body: Bytes::new() }
     }
 
     pub(super) fn header(mut self, name: header::HeaderName, value: &'static str) -> Self {
-        self.headers
-            .insert(name, header::HeaderValue::from_static(value));
+        self.headers.insert(name, header::HeaderValue::from_static(value));
         self
     }
 
@@ -68,21 +62,14 @@ impl Call<'_> {
     }
 
     pub(super) fn refused(&self, response: &Response<Bytes>) -> OciError {
-        self.fail(refusal(
-            response.status(),
-            response.headers(),
-            response.body(),
-        ))
+        self.fail(refusal(response.status(), response.headers(), response.body()))
     }
 
     pub(super) fn url(&self, tail: &str) -> Result<Url, OciError> {
         check_repository(self.repository).map_err(|error| self.fail(error.into()))?;
         let (scheme, host) = (self.endpoint.scheme(), self.endpoint.api_host());
-        Url::parse(&format!("{scheme}://{host}/v2/{}/{tail}", self.repository)).map_err(|error| {
-            self.fail(OciErrorKind::Client {
-                cause: format!("host {host:?}: {error}"),
-            })
-        })
+        Url::parse(&format!("{scheme}://{host}/v2/{}/{tail}", self.repository))
+            .map_err(|error| self.fail(OciErrorKind::Client { cause: format!("host {host:?}: {error}") }))
     }
 
     pub(super) fn manifest_url(&self, reference: &Reference) -> Result<Url, OciError> {
@@ -100,12 +87,7 @@ pub(crate) fn fail(
     repository: &str,
     kind: OciErrorKind,
 ) -> OciError {
-    OciError {
-        operation,
-        host: endpoint.host.clone(),
-        repository: repository.to_owned(),
-        kind,
-    }
+    OciError { operation, host: endpoint.host.clone(), repository: repository.to_owned(), kind }
 }
 
 /// What an answer that is neither success nor absence means.
@@ -114,14 +96,10 @@ pub(crate) fn refusal(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> O
     match status.as_u16() {
         401 => OciErrorKind::Unauthorized { code },
         403 => OciErrorKind::Forbidden { code },
-        429 => OciErrorKind::Throttled {
-            retry_after: retry_after(headers),
-        },
+        429 => OciErrorKind::Throttled { retry_after: retry_after(headers) },
         status @ 500.. => OciErrorKind::Server { status },
         status @ 400.. => OciErrorKind::Rejected { status, code },
-        status => OciErrorKind::Protocol {
-            what: format!("status {status}"),
-        },
+        status => OciErrorKind::Protocol { what: format!("status {status}") },
     }
 }
 
@@ -137,28 +115,19 @@ pub(super) fn error_code(body: &[u8]) -> Option<String> {
     }
     let errors: Errors = serde_json::from_slice(body).ok()?;
     let code = errors.errors.into_iter().next()?.code;
-    let plain = code
-        .bytes()
-        .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    let plain = code.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
     (plain && (1..=64).contains(&code.len())).then_some(code)
 }
 
 /// `Retry-After` in seconds; a date is not understood and counts as absent.
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
-    let seconds = headers
-        .get(header::RETRY_AFTER)?
-        .to_str()
-        .ok()?
-        .trim()
-        .parse()
-        .ok()?;
+    let seconds = headers.get(header::RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
     Some(Duration::from_secs(seconds))
 }
 
 /// Where an answer points to, resolved against who gave it.
 pub(super) fn location(base: &Url, headers: &HeaderMap) -> Option<Url> {
-    base.join(headers.get(header::LOCATION)?.to_str().ok()?)
-        .ok()
+    base.join(headers.get(header::LOCATION)?.to_str().ok()?).ok()
 }
 
 #[cfg(test)]
@@ -175,12 +144,7 @@ mod tests {
             (401, OciErrorKind::Unauthorized { code: code.clone() }),
             (403, OciErrorKind::Forbidden { code: code.clone() }),
             (409, OciErrorKind::Rejected { status: 409, code }),
-            (
-                429,
-                OciErrorKind::Throttled {
-                    retry_after: Some(Duration::from_secs(7)),
-                },
-            ),
+            (429, OciErrorKind::Throttled { retry_after: Some(Duration::from_secs(7)) }),
             (503, OciErrorKind::Server { status: 503 }),
         ];
         for (status, expected) in table {
@@ -191,13 +155,8 @@ mod tests {
 
     #[test]
     fn error_codes_that_are_no_codes_are_dropped() {
-        for body in [
-            "",
-            "404 page not found",
-            "{}",
-            r#"{"errors":[]}"#,
-            r#"{"errors":[{"code":"a b\nc"}]}"#,
-        ] {
+        for body in ["", "404 page not found", "{}", r#"{"errors":[]}"#, r#"{"errors":[{"code":"a b\nc"}]}"#]
+        {
             assert_eq!(error_code(body.as_bytes()), None, "{body}");
         }
         let long = format!(r#"{{"errors":[{{"code":"{}"}}]}}"#, "A".repeat(65));

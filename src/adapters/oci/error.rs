@@ -171,10 +171,7 @@ impl OciErrorKind {
     fn is_definite(&self) -> bool {
         match self {
             Self::Server { status } => !matches!(status, 502 | 504),
-            Self::Cut { .. }
-            | Self::TimedOut { .. }
-            | Self::Protocol { .. }
-            | Self::TooLarge { .. } => false,
+            Self::Cut { .. } | Self::TimedOut { .. } | Self::Protocol { .. } | Self::TooLarge { .. } => false,
             Self::Unauthorized { .. }
             | Self::Forbidden { .. }
             | Self::Throttled { .. }
@@ -237,58 +234,23 @@ mod tests {
     use super::*;
 
     fn error(operation: Operation, kind: OciErrorKind) -> OciError {
-        OciError {
-            operation,
-            host: "r.example".into(),
-            repository: "a/b".into(),
-            kind,
-        }
+        OciError { operation, host: "r.example".into(), repository: "a/b".into(), kind }
     }
 
     #[test]
     fn only_an_unanswered_write_may_still_land() {
-        let cut = || OciErrorKind::Cut {
-            cause: "reset".into(),
-        };
-        let timeout = || OciErrorKind::TimedOut {
-            after: Duration::from_secs(20),
-        };
+        let cut = || OciErrorKind::Cut { cause: "reset".into() };
+        let timeout = || OciErrorKind::TimedOut { after: Duration::from_secs(20) };
         let table = [
             (Operation::Delete, cut(), true),
             (Operation::Delete, timeout(), true),
             (Operation::PushManifest, timeout(), true),
-            (
-                Operation::PushManifest,
-                OciErrorKind::Server { status: 504 },
-                true,
-            ),
-            (
-                Operation::PushManifest,
-                OciErrorKind::Server { status: 500 },
-                false,
-            ),
-            (
-                Operation::PushManifest,
-                OciErrorKind::Server { status: 503 },
-                false,
-            ),
-            (
-                Operation::Delete,
-                OciErrorKind::Throttled { retry_after: None },
-                false,
-            ),
-            (
-                Operation::Delete,
-                OciErrorKind::Forbidden { code: None },
-                false,
-            ),
-            (
-                Operation::Delete,
-                OciErrorKind::Unreachable {
-                    cause: "refused".into(),
-                },
-                false,
-            ),
+            (Operation::PushManifest, OciErrorKind::Server { status: 504 }, true),
+            (Operation::PushManifest, OciErrorKind::Server { status: 500 }, false),
+            (Operation::PushManifest, OciErrorKind::Server { status: 503 }, false),
+            (Operation::Delete, OciErrorKind::Throttled { retry_after: None }, false),
+            (Operation::Delete, OciErrorKind::Forbidden { code: None }, false),
+            (Operation::Delete, OciErrorKind::Unreachable { cause: "refused".into() }, false),
             (Operation::PushBlob, cut(), false),
             (Operation::Head, timeout(), false),
             (Operation::Token, timeout(), false),
@@ -301,15 +263,7 @@ mod tests {
 
     #[test]
     fn messages_name_operation_host_and_repository() {
-        let error = error(
-            Operation::Delete,
-            OciErrorKind::Forbidden {
-                code: Some("DENIED".into()),
-            },
-        );
-        assert_eq!(
-            error.to_string(),
-            "DELETE at r.example/a/b: the registry answered 403 (DENIED)"
-        );
+        let error = error(Operation::Delete, OciErrorKind::Forbidden { code: Some("DENIED".into()) });
+        assert_eq!(error.to_string(), "DELETE at r.example/a/b: the registry answered 403 (DENIED)");
     }
 }

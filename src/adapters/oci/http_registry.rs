@@ -11,9 +11,7 @@ use super::error::{OciError, OciErrorKind};
 use super::push::Pusher;
 use super::session::{Session, Timeouts};
 use super::transport::{Transport, TransportError};
-use super::{
-    Artifact, Credentials, DeleteOutcome, Digest, Endpoint, Manifest, OciRegistry, Reference,
-};
+use super::{Artifact, Credentials, DeleteOutcome, Digest, Endpoint, Manifest, OciRegistry, Reference};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const USER_AGENT: &str = concat!("solar-controller/", env!("CARGO_PKG_VERSION"));
@@ -68,15 +66,9 @@ impl HttpRegistry {
             .redirect(reqwest::redirect::Policy::none())
             .connect_timeout(CONNECT_TIMEOUT)
             .user_agent(USER_AGENT)
-            .tls_certs_merge(
-                ca.as_ref()
-                    .map(|ca| ca.certificates.clone())
-                    .unwrap_or_default(),
-            )
+            .tls_certs_merge(ca.as_ref().map(|ca| ca.certificates.clone()).unwrap_or_default())
             .build()
-            .map_err(|error| HttpRegistryError::Client {
-                cause: cause_of(error),
-            })?;
+            .map_err(|error| HttpRegistryError::Client { cause: cause_of(error) })?;
         Ok(Self {
             session: Session::new(ReqwestTransport { client }, options.timeouts),
             pusher: Pusher::new(ca.map(|ca| ca.pem), options.timeouts.write),
@@ -90,15 +82,11 @@ struct Ca {
 }
 
 fn read_ca(path: &Path) -> Result<Ca, HttpRegistryError> {
-    let pem = std::fs::read(path).map_err(|source| HttpRegistryError::ReadCa {
-        path: path.to_owned(),
-        source,
-    })?;
+    let pem =
+        std::fs::read(path).map_err(|source| HttpRegistryError::ReadCa { path: path.to_owned(), source })?;
     match reqwest::Certificate::from_pem_bundle(&pem) {
         Ok(certificates) if !certificates.is_empty() => Ok(Ca { pem, certificates }),
-        _ => Err(HttpRegistryError::ParseCa {
-            path: path.to_owned(),
-        }),
+        _ => Err(HttpRegistryError::ParseCa { path: path.to_owned() }),
     }
 }
 
@@ -144,10 +132,7 @@ impl OciRegistry for HttpRegistry {
             Credentials::Anonymous => self.session.fresh_push(endpoint, repository),
             _ => self.session.authorize_push(endpoint, repository).await?,
         };
-        let push = |authorization| {
-            self.pusher
-                .push(endpoint, repository, tag, artifact, authorization)
-        };
+        let push = |authorization| self.pusher.push(endpoint, repository, tag, artifact, authorization);
         let refused = match push(known.clone()).await {
             Err(error) if matches!(error.kind, OciErrorKind::Unauthorized { .. }) => error,
             other => return other.map(|()| artifact.digest().clone()),
@@ -186,9 +171,7 @@ impl Transport for ReqwestTransport {
         request: http::Request<Bytes>,
         limit: usize,
     ) -> Result<http::Response<Bytes>, TransportError> {
-        let request = request
-            .try_into()
-            .map_err(|error| TransportError::Unreachable(cause_of(error)))?;
+        let request = request.try_into().map_err(|error| TransportError::Unreachable(cause_of(error)))?;
         let mut response = self.client.execute(request).await.map_err(failure)?;
         let mut body = BytesMut::new();
         while let Some(chunk) = response.chunk().await.map_err(failure)? {
@@ -207,11 +190,7 @@ impl Transport for ReqwestTransport {
 fn failure(error: reqwest::Error) -> TransportError {
     let never_sent = error.is_connect() || error.is_builder();
     let cause = cause_of(error);
-    if never_sent {
-        TransportError::Unreachable(cause)
-    } else {
-        TransportError::Cut(cause)
-    }
+    if never_sent { TransportError::Unreachable(cause) } else { TransportError::Cut(cause) }
 }
 
 /// An HTTP client's failure as an [`OciErrorKind`].

@@ -24,16 +24,16 @@ use async_trait::async_trait;
 use bytes::Bytes;
 
 pub use artifact::{
-    Artifact, Blob, CHART_CONFIG_MEDIA_TYPE, CHART_LAYER_MEDIA_TYPE, MANIFEST_MEDIA_TYPE,
-    MARKER_ANNOTATION, chart_layer, is_marked_manifest, manifest_bytes,
+    Artifact, Blob, CHART_CONFIG_MEDIA_TYPE, CHART_LAYER_MEDIA_TYPE, MANIFEST_MEDIA_TYPE, MARKER_ANNOTATION,
+    chart_layer, is_marked_manifest, manifest_bytes,
 };
 pub use error::{OciError, OciErrorKind, Operation};
 pub use http_registry::{HttpRegistry, HttpRegistryError, HttpRegistryOptions};
 pub use retry::Retrying;
 pub use session::Timeouts;
 pub use types::{
-    Credentials, DeleteOutcome, Digest, Endpoint, InvalidName, Manifest, Reference,
-    check_repository, check_tag,
+    Credentials, DeleteOutcome, Digest, Endpoint, InvalidName, Manifest, Reference, check_repository,
+    check_tag,
 };
 pub use untag::{UntagError, UntagOutcome, UntagProgress, UntagRequest, UntagStep, untag};
 

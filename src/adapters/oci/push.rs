@@ -36,11 +36,7 @@ pub(super) struct Pusher {
 
 impl Pusher {
     pub(super) fn new(ca: Option<Vec<u8>>, timeout: Duration) -> Self {
-        Self {
-            ca,
-            timeout,
-            clients: Mutex::new(LruCache::new(CLIENTS)),
-        }
+        Self { ca, timeout, clients: Mutex::new(LruCache::new(CLIENTS)) }
     }
 
     /// Uploads each blob, then the manifest, each request bounded in time.
@@ -56,29 +52,21 @@ impl Pusher {
         check_repository(repository).map_err(|error| failed(error.into()))?;
         check_tag(tag).map_err(|error| failed(error.into()))?;
         let client = self.client(endpoint).map_err(failed)?;
-        let target = Reference::with_tag(
-            endpoint.api_host().to_owned(),
-            repository.to_owned(),
-            tag.to_owned(),
-        );
+        let target =
+            Reference::with_tag(endpoint.api_host().to_owned(), repository.to_owned(), tag.to_owned());
         authorize(&client, &target, authorization).await;
         for blob in artifact.blobs() {
             let upload = client.push_blob(&target, blob.bytes.clone(), blob.digest.as_str());
-            self.bounded(Operation::PushBlob, endpoint, repository, upload)
-                .await?;
+            self.bounded(Operation::PushBlob, endpoint, repository, upload).await?;
         }
         let media_type = http::HeaderValue::from_static(MANIFEST_MEDIA_TYPE);
         let upload = client.push_manifest_raw(&target, artifact.manifest().clone(), media_type);
-        self.bounded(Operation::PushManifest, endpoint, repository, upload)
-            .await
+        self.bounded(Operation::PushManifest, endpoint, repository, upload).await
     }
 
     /// Drops the client of an endpoint, so that the next push starts with nothing remembered.
     pub(super) fn forget(&self, endpoint: &Endpoint) {
-        self.clients
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .pop(endpoint);
+        self.clients.lock().unwrap_or_else(PoisonError::into_inner).pop(endpoint);
     }
 
     fn client(&self, endpoint: &Endpoint) -> Result<Client, OciErrorKind> {
@@ -92,16 +80,10 @@ impl Pusher {
     }
 
     fn build(&self, endpoint: &Endpoint) -> Result<Client, OciErrorKind> {
-        let certificate = |pem: &Vec<u8>| Certificate {
-            encoding: CertificateEncoding::Pem,
-            data: pem.clone(),
-        };
+        let certificate =
+            |pem: &Vec<u8>| Certificate { encoding: CertificateEncoding::Pem, data: pem.clone() };
         let config = ClientConfig {
-            protocol: if endpoint.plain_http {
-                ClientProtocol::Http
-            } else {
-                ClientProtocol::Https
-            },
+            protocol: if endpoint.plain_http { ClientProtocol::Http } else { ClientProtocol::Https },
             use_monolithic_push: true,
             extra_root_certificates: self.ca.iter().map(certificate).collect(),
             connect_timeout: Some(CONNECT_TIMEOUT),
@@ -109,9 +91,8 @@ impl Pusher {
             ..ClientConfig::default()
         };
         // The text of this error could hold a proxy's URL.
-        Client::try_from(config).map_err(|_| OciErrorKind::Client {
-            cause: "bad TLS or proxy settings".into(),
-        })
+        Client::try_from(config)
+            .map_err(|_| OciErrorKind::Client { cause: "bad TLS or proxy settings".into() })
     }
 
     async fn bounded(
@@ -127,9 +108,7 @@ impl Pusher {
                 return Ok(());
             }
             Ok(Err(error)) => upload_failure(error),
-            Err(_) => OciErrorKind::TimedOut {
-                after: self.timeout,
-            },
+            Err(_) => OciErrorKind::TimedOut { after: self.timeout },
         };
         let error = fail(operation, endpoint, repository, kind);
         count(operation, error.label());
@@ -138,7 +117,8 @@ impl Pusher {
 }
 
 fn count(operation: Operation, code: &'static str) {
-    metrics::counter!("solar_oci_requests_total", "operation" => operation.as_str(), "code" => code).increment(1);
+    metrics::counter!("solar_oci_requests_total", "operation" => operation.as_str(), "code" => code)
+        .increment(1);
 }
 
 /// Puts the authorization where the client looks first. Without one the client knows no credential
@@ -146,46 +126,30 @@ fn count(operation: Operation, code: &'static str) {
 async fn authorize(client: &Client, target: &Reference, authorization: Option<Authorization>) {
     let token = match authorization {
         None => return,
-        Some(Authorization::Basic(username, password)) => {
-            RegistryTokenType::Basic(username, password)
-        }
-        Some(Authorization::Bearer(token)) => {
-            RegistryTokenType::Bearer(RegistryToken::Token { token })
-        }
+        Some(Authorization::Basic(username, password)) => RegistryTokenType::Basic(username, password),
+        Some(Authorization::Bearer(token)) => RegistryTokenType::Bearer(RegistryToken::Token { token }),
     };
-    client
-        .store_auth_if_needed(target.resolve_registry(), &RegistryAuth::Anonymous)
-        .await;
-    client
-        .tokens
-        .insert(target, RegistryOperation::Push, token)
-        .await;
+    client.store_auth_if_needed(target.resolve_registry(), &RegistryAuth::Anonymous).await;
+    client.tokens.insert(target, RegistryOperation::Push, token).await;
 }
 
 /// Only statuses and codes are taken over: messages and URLs of this library may hold anything.
 fn upload_failure(error: OciDistributionError) -> OciErrorKind {
     match error {
         OciDistributionError::RequestError(error) => failure_kind(error),
-        OciDistributionError::ServerError { code, message, .. } => {
-            match http::StatusCode::from_u16(code) {
-                Ok(status) => refusal(status, &http::HeaderMap::new(), message.as_bytes()),
-                Err(_) => OciErrorKind::Protocol {
-                    what: format!("status {code}"),
-                },
-            }
-        }
-        OciDistributionError::UnauthorizedError { .. }
-        | OciDistributionError::AuthenticationFailure(_) => {
+        OciDistributionError::ServerError { code, message, .. } => match http::StatusCode::from_u16(code) {
+            Ok(status) => refusal(status, &http::HeaderMap::new(), message.as_bytes()),
+            Err(_) => OciErrorKind::Protocol { what: format!("status {code}") },
+        },
+        OciDistributionError::UnauthorizedError { .. } | OciDistributionError::AuthenticationFailure(_) => {
             OciErrorKind::Unauthorized { code: None }
         }
-        OciDistributionError::SpecViolationError(_) => OciErrorKind::Protocol {
-            what: "a success status that uploads do not have".into(),
-        },
-        OciDistributionError::RegistryNoLocationError => OciErrorKind::Protocol {
-            what: "no location".into(),
-        },
-        _ => OciErrorKind::Protocol {
-            what: "an answer that the upload cannot go on with".into(),
-        },
+        OciDistributionError::SpecViolationError(_) => {
+            OciErrorKind::Protocol { what: "a success status that uploads do not have".into() }
+        }
+        OciDistributionError::RegistryNoLocationError => {
+            OciErrorKind::Protocol { what: "no location".into() }
+        }
+        _ => OciErrorKind::Protocol { what: "an answer that the upload cannot go on with".into() },
     }
 }

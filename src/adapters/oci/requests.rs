@@ -32,22 +32,19 @@ impl<T: Transport> Session<T> {
             repository,
             limit: SMALL_BODY,
         };
-        let message = Message::new(Method::HEAD, call.manifest_url(reference)?)
-            .header(header::ACCEPT, MANIFEST_ACCEPT);
+        let message =
+            Message::new(Method::HEAD, call.manifest_url(reference)?).header(header::ACCEPT, MANIFEST_ACCEPT);
         let response = self.call(&call, message).await?;
         let status = response.status();
-        let stated = response
-            .headers()
-            .get(DIGEST_HEADER)
-            .and_then(|value| value.to_str().ok()?.parse().ok());
+        let stated =
+            response.headers().get(DIGEST_HEADER).and_then(|value| value.to_str().ok()?.parse().ok());
         match (status.as_u16(), stated) {
             (404, _) => Ok(None),
             (200..=299, Some(digest)) => Ok(Some(digest)),
             // No digest, or no HEAD here: the body tells.
-            (200..=299 | 400 | 405 | 406 | 501, _) => Ok(self
-                .manifest(endpoint, repository, reference)
-                .await?
-                .map(|manifest| manifest.digest)),
+            (200..=299 | 400 | 405 | 406 | 501, _) => {
+                Ok(self.manifest(endpoint, repository, reference).await?.map(|manifest| manifest.digest))
+            }
             _ => Err(call.refused(&response)),
         }
     }
@@ -59,15 +56,9 @@ impl<T: Transport> Session<T> {
         reference: &Reference,
     ) -> Result<Option<Manifest>, OciError> {
         let operation = Operation::GetManifest;
-        let call = Call {
-            operation,
-            access: Access::Pull,
-            endpoint,
-            repository,
-            limit: MANIFEST_LIMIT,
-        };
-        let message = Message::new(Method::GET, call.manifest_url(reference)?)
-            .header(header::ACCEPT, MANIFEST_ACCEPT);
+        let call = Call { operation, access: Access::Pull, endpoint, repository, limit: MANIFEST_LIMIT };
+        let message =
+            Message::new(Method::GET, call.manifest_url(reference)?).header(header::ACCEPT, MANIFEST_ACCEPT);
         let response = self.call(&call, message).await?;
         match response.status().as_u16() {
             404 => return Ok(None),
@@ -80,10 +71,7 @@ impl<T: Transport> Session<T> {
         if asked_sha256 && reference.as_str() != digest.as_str() {
             return Err(call.protocol("the manifest does not match its digest"));
         }
-        let media_type = response
-            .headers()
-            .get(header::CONTENT_TYPE)
-            .and_then(|value| value.to_str().ok());
+        let media_type = response.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
         Ok(Some(Manifest {
             media_type: media_type.unwrap_or_default().to_owned(),
             digest,
@@ -98,13 +86,7 @@ impl<T: Transport> Session<T> {
         digest: &Digest,
         limit: usize,
     ) -> Result<Option<Bytes>, OciError> {
-        let call = Call {
-            operation: Operation::GetBlob,
-            access: Access::Pull,
-            endpoint,
-            repository,
-            limit,
-        };
+        let call = Call { operation: Operation::GetBlob, access: Access::Pull, endpoint, repository, limit };
         let url = call.url(&format!("blobs/{digest}"))?;
         let response = self.call(&call, Message::new(Method::GET, url)).await?;
         match response.status().as_u16() {
@@ -122,25 +104,13 @@ impl<T: Transport> Session<T> {
         reference: &Reference,
     ) -> Result<DeleteOutcome, OciError> {
         let operation = Operation::Delete;
-        let call = Call {
-            operation,
-            access: Access::Delete,
-            endpoint,
-            repository,
-            limit: SMALL_BODY,
-        };
-        let response = self
-            .call(
-                &call,
-                Message::new(Method::DELETE, call.manifest_url(reference)?),
-            )
-            .await?;
+        let call = Call { operation, access: Access::Delete, endpoint, repository, limit: SMALL_BODY };
+        let response = self.call(&call, Message::new(Method::DELETE, call.manifest_url(reference)?)).await?;
         match response.status().as_u16() {
             401 | 403 | 429 => Err(call.refused(&response)),
-            status @ (200..=299 | 400..=499) => Ok(DeleteOutcome {
-                status,
-                code: error_code(response.body()),
-            }),
+            status @ (200..=299 | 400..=499) => {
+                Ok(DeleteOutcome { status, code: error_code(response.body()) })
+            }
             _ => Err(call.refused(&response)),
         }
     }
@@ -154,13 +124,7 @@ impl<T: Transport> Session<T> {
         artifact: &Artifact,
     ) -> Result<Digest, OciError> {
         let operation = Operation::PushManifest;
-        let call = Call {
-            operation,
-            access: Access::Push,
-            endpoint,
-            repository,
-            limit: SMALL_BODY,
-        };
+        let call = Call { operation, access: Access::Push, endpoint, repository, limit: SMALL_BODY };
         let url = call.manifest_url(&Reference::tag(tag))?;
         for blob in artifact.blobs() {
             self.push_blob(endpoint, repository, blob).await?;
@@ -176,33 +140,20 @@ impl<T: Transport> Session<T> {
         }
     }
 
-    async fn push_blob(
-        &self,
-        endpoint: &Endpoint,
-        repository: &str,
-        blob: &Blob,
-    ) -> Result<(), OciError> {
+    async fn push_blob(&self, endpoint: &Endpoint, repository: &str, blob: &Blob) -> Result<(), OciError> {
         let call = push_blob_call(endpoint, repository);
         let start = call.url("blobs/uploads/")?;
-        let response = self
-            .call(&call, Message::new(Method::POST, start.clone()))
-            .await?;
+        let response = self.call(&call, Message::new(Method::POST, start.clone())).await?;
         if !response.status().is_success() {
             return Err(call.refused(&response));
         }
         let mut location = location(&start, response.headers())
             .ok_or_else(|| call.protocol("an upload without a location"))?;
-        location
-            .query_pairs_mut()
-            .append_pair("digest", blob.digest.as_str());
+        location.query_pairs_mut().append_pair("digest", blob.digest.as_str());
         let message = Message::new(Method::PUT, location)
             .header(header::CONTENT_TYPE, "application/octet-stream")
             .body(&blob.bytes);
         let response = self.call(&call, message).await?;
-        if response.status().is_success() {
-            Ok(())
-        } else {
-            Err(call.refused(&response))
-        }
+        if response.status().is_success() { Ok(()) } else { Err(call.refused(&response)) }
     }
 }

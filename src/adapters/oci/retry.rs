@@ -6,9 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 
-use super::{
-    Artifact, DeleteOutcome, Digest, Endpoint, Manifest, OciError, OciRegistry, Reference,
-};
+use super::{Artifact, DeleteOutcome, Digest, Endpoint, Manifest, OciError, OciRegistry, Reference};
 
 const ATTEMPTS: u32 = 3;
 const FIRST_DELAY: Duration = Duration::from_millis(500);
@@ -29,10 +27,7 @@ pub struct Retrying {
 impl Retrying {
     /// Repeats the requests of `inner`; `jitter` spreads the delays.
     pub fn new(inner: Arc<dyn OciRegistry>, jitter: fastrand::Rng) -> Self {
-        Self {
-            inner,
-            jitter: Mutex::new(jitter),
-        }
+        Self { inner, jitter: Mutex::new(jitter) }
     }
 
     async fn repeat<T, F>(&self, mut request: impl FnMut() -> F) -> Result<T, OciError>
@@ -60,11 +55,7 @@ impl Retrying {
         }
         let backoff = FIRST_DELAY * 2_u32.saturating_pow(failures - 1);
         let delay = error.retry_after().unwrap_or(backoff);
-        let spread = self
-            .jitter
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .f64();
+        let spread = self.jitter.lock().unwrap_or_else(PoisonError::into_inner).f64();
         (delay <= LONGEST_DELAY).then(|| delay + backoff.mul_f64(spread / 2.0))
     }
 }
@@ -77,8 +68,7 @@ impl OciRegistry for Retrying {
         repository: &str,
         reference: &Reference,
     ) -> Result<Option<Digest>, OciError> {
-        self.repeat(|| self.inner.head(endpoint, repository, reference))
-            .await
+        self.repeat(|| self.inner.head(endpoint, repository, reference)).await
     }
 
     async fn manifest(
@@ -87,8 +77,7 @@ impl OciRegistry for Retrying {
         repository: &str,
         reference: &Reference,
     ) -> Result<Option<Manifest>, OciError> {
-        self.repeat(|| self.inner.manifest(endpoint, repository, reference))
-            .await
+        self.repeat(|| self.inner.manifest(endpoint, repository, reference)).await
     }
 
     async fn blob(
@@ -98,8 +87,7 @@ impl OciRegistry for Retrying {
         digest: &Digest,
         limit: usize,
     ) -> Result<Option<Bytes>, OciError> {
-        self.repeat(|| self.inner.blob(endpoint, repository, digest, limit))
-            .await
+        self.repeat(|| self.inner.blob(endpoint, repository, digest, limit)).await
     }
 
     async fn push(
@@ -109,8 +97,7 @@ impl OciRegistry for Retrying {
         tag: &str,
         artifact: &Artifact,
     ) -> Result<Digest, OciError> {
-        self.repeat(|| self.inner.push(endpoint, repository, tag, artifact))
-            .await
+        self.repeat(|| self.inner.push(endpoint, repository, tag, artifact)).await
     }
 
     async fn delete(

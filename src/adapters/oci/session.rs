@@ -30,10 +30,7 @@ pub struct Timeouts {
 impl Default for Timeouts {
     /// 10 s for reads, 20 s for writes.
     fn default() -> Self {
-        Self {
-            read: Duration::from_secs(10),
-            write: Duration::from_secs(20),
-        }
+        Self { read: Duration::from_secs(10), write: Duration::from_secs(20) }
     }
 }
 
@@ -46,11 +43,7 @@ pub(crate) struct Session<T> {
 
 impl<T: Transport> Session<T> {
     pub(crate) fn new(transport: T, timeouts: Timeouts) -> Self {
-        Self {
-            transport,
-            timeouts,
-            authorizations: AuthorizationCache::new(),
-        }
+        Self { transport, timeouts, authorizations: AuthorizationCache::new() }
     }
 
     /// The authorization for pushes to a repository: a fresh one, or what the registry asks for when
@@ -67,20 +60,11 @@ impl<T: Transport> Session<T> {
         let message = Message::new(Method::POST, call.url("blobs/uploads/")?);
         self.bounded(&call, async {
             let begun = self.follow(&call, &message, None).await;
-            count(
-                call.operation,
-                begun.as_ref().map(|answer| answer.response.status()),
-            );
+            count(call.operation, begun.as_ref().map(|answer| answer.response.status()));
             let answer = begun?;
             if answer.response.status() == StatusCode::UNAUTHORIZED {
                 let (authorization, lifetime) = self.answer(&call, &message.url, &answer).await?;
-                self.authorizations.put(
-                    endpoint,
-                    repository,
-                    Access::Push,
-                    authorization.clone(),
-                    lifetime,
-                );
+                self.authorizations.put(endpoint, repository, Access::Push, authorization.clone(), lifetime);
                 return Ok(Some(authorization));
             }
             if !answer.response.status().is_success() {
@@ -96,34 +80,23 @@ impl<T: Transport> Session<T> {
     /// registry that doesn't listen drops it by itself later.
     async fn cancel_upload(&self, call: &Call<'_>, begun: &Answer) {
         if let Some(location) = location(&begun.url, begun.response.headers())
-            && let Err(error) = self
-                .follow(call, &Message::new(Method::DELETE, location), None)
-                .await
+            && let Err(error) = self.follow(call, &Message::new(Method::DELETE, location), None).await
         {
             tracing::debug!(%error, "an unused upload was not cancelled");
         }
     }
 
     /// The authorization for pushes that the registry took a short while ago.
-    pub(crate) fn fresh_push(
-        &self,
-        endpoint: &Endpoint,
-        repository: &str,
-    ) -> Option<Authorization> {
+    pub(crate) fn fresh_push(&self, endpoint: &Endpoint, repository: &str) -> Option<Authorization> {
         self.authorizations.get(endpoint, repository, Access::Push)
     }
 
     /// Forgets the authorization for pushes: the registry no longer takes it.
     pub(crate) fn forget_push(&self, endpoint: &Endpoint, repository: &str) {
-        self.authorizations
-            .forget(endpoint, repository, Access::Push);
+        self.authorizations.forget(endpoint, repository, Access::Push);
     }
 
-    pub(super) async fn call(
-        &self,
-        call: &Call<'_>,
-        message: Message,
-    ) -> Result<Response<Bytes>, OciError> {
+    pub(super) async fn call(&self, call: &Call<'_>, message: Message) -> Result<Response<Bytes>, OciError> {
         let result = self.bounded(call, self.authorized(call, &message)).await;
         count(call.operation, result.as_ref().map(Response::status));
         result
@@ -142,17 +115,8 @@ impl<T: Transport> Session<T> {
         result.unwrap_or_else(|_| Err(call.fail(OciErrorKind::TimedOut { after })))
     }
 
-    async fn authorized(
-        &self,
-        call: &Call<'_>,
-        message: &Message,
-    ) -> Result<Response<Bytes>, OciError> {
-        let Call {
-            access,
-            endpoint,
-            repository,
-            ..
-        } = *call;
+    async fn authorized(&self, call: &Call<'_>, message: &Message) -> Result<Response<Bytes>, OciError> {
+        let Call { access, endpoint, repository, .. } = *call;
         let fresh = self.authorizations.get(endpoint, repository, access);
         let first = self.follow(call, message, fresh.as_ref()).await?;
         if first.response.status() != StatusCode::UNAUTHORIZED {
@@ -164,8 +128,7 @@ impl<T: Transport> Session<T> {
         if second.response.status() == StatusCode::UNAUTHORIZED {
             return Err(call.refused(&second.response));
         }
-        self.authorizations
-            .put(endpoint, repository, access, authorization, lifetime);
+        self.authorizations.put(endpoint, repository, access, authorization, lifetime);
         Ok(second.response)
     }
 
@@ -185,13 +148,10 @@ impl<T: Transport> Session<T> {
             }
             let safe = matches!(message.method, Method::GET | Method::HEAD);
             if !safe && !matches!(response.status().as_u16(), 307 | 308) {
-                return Err(call.protocol(format!(
-                    "redirect {} of a write",
-                    response.status().as_u16()
-                )));
+                return Err(call.protocol(format!("redirect {} of a write", response.status().as_u16())));
             }
-            let target = location(&url, response.headers())
-                .ok_or_else(|| call.protocol("redirect to nowhere"))?;
+            let target =
+                location(&url, response.headers()).ok_or_else(|| call.protocol("redirect to nowhere"))?;
             if url.scheme() == "https" && target.scheme() != "https" {
                 return Err(call.protocol("redirect from https to plain http"));
             }
@@ -211,11 +171,7 @@ impl<T: Transport> Session<T> {
             .method(message.method.clone())
             .uri(url.as_str())
             .body(message.body.clone())
-            .map_err(|error| {
-                call.fail(OciErrorKind::Client {
-                    cause: error.to_string(),
-                })
-            })?;
+            .map_err(|error| call.fail(OciErrorKind::Client { cause: error.to_string() }))?;
         request.headers_mut().clone_from(&message.headers);
         if let Some(value) = authorization.and_then(Authorization::header) {
             request.headers_mut().insert(header::AUTHORIZATION, value);
@@ -231,23 +187,14 @@ impl<T: Transport> Session<T> {
         registry: &Url,
         refused: &Answer,
     ) -> Result<(Authorization, Duration), OciError> {
-        let challenge = auth::challenge(refused.response.headers())
-            .filter(|_| refused.url.origin() == registry.origin());
+        let challenge =
+            auth::challenge(refused.response.headers()).filter(|_| refused.url.origin() == registry.origin());
         match (challenge, &call.endpoint.credentials) {
-            (Some(Challenge::Basic), Credentials::Basic { username, password }) => Ok((
-                Authorization::Basic(username.clone(), password.clone()),
-                Duration::MAX,
-            )),
-            (
-                Some(Challenge::Bearer {
-                    realm,
-                    service,
-                    scope,
-                }),
-                _,
-            ) => {
-                self.token(call, registry, &realm, service.as_deref(), scope.as_deref())
-                    .await
+            (Some(Challenge::Basic), Credentials::Basic { username, password }) => {
+                Ok((Authorization::Basic(username.clone(), password.clone()), Duration::MAX))
+            }
+            (Some(Challenge::Bearer { realm, service, scope }), _) => {
+                self.token(call, registry, &realm, service.as_deref(), scope.as_deref()).await
             }
             _ => Err(call.refused(&refused.response)),
         }
@@ -261,22 +208,15 @@ impl<T: Transport> Session<T> {
         service: Option<&str>,
         scope: Option<&str>,
     ) -> Result<(Authorization, Duration), OciError> {
-        let call = Call {
-            operation: Operation::Token,
-            limit: SMALL_BODY,
-            ..*call
-        };
-        let realm =
-            Url::parse(realm).map_err(|_| call.protocol("a token endpoint that is no URL"))?;
+        let call = Call { operation: Operation::Token, limit: SMALL_BODY, ..*call };
+        let realm = Url::parse(realm).map_err(|_| call.protocol("a token endpoint that is no URL"))?;
         if !auth::realm_is_vouched_for(registry, &realm) {
             let realm = realm.origin().ascii_serialization();
             return Err(call.fail(OciErrorKind::RealmRefused { realm }));
         }
-        let request = auth::token_request(&realm, service, scope, &call.endpoint.credentials)
-            .ok_or_else(|| {
-                call.fail(OciErrorKind::Client {
-                    cause: "credentials that fit no header".into(),
-                })
+        let request =
+            auth::token_request(&realm, service, scope, &call.endpoint.credentials).ok_or_else(|| {
+                call.fail(OciErrorKind::Client { cause: "credentials that fit no header".into() })
             })?;
         let sent = self.transport.send(request, call.limit).await;
         let response = sent.map_err(|error| call.fail(transport_failure(error, call.limit)));
@@ -294,13 +234,7 @@ impl<T: Transport> Session<T> {
 }
 
 pub(super) fn push_blob_call<'a>(endpoint: &'a Endpoint, repository: &'a str) -> Call<'a> {
-    Call {
-        operation: Operation::PushBlob,
-        access: Access::Push,
-        endpoint,
-        repository,
-        limit: SMALL_BODY,
-    }
+    Call { operation: Operation::PushBlob, access: Access::Push, endpoint, repository, limit: SMALL_BODY }
 }
 
 fn transport_failure(error: TransportError, limit: usize) -> OciErrorKind {
@@ -317,5 +251,6 @@ fn count(operation: Operation, result: Result<StatusCode, &OciError>) {
         Ok(status) => status.as_str().to_owned(),
         Err(error) => error.label().to_owned(),
     };
-    metrics::counter!("solar_oci_requests_total", "operation" => operation.as_str(), "code" => code).increment(1);
+    metrics::counter!("solar_oci_requests_total", "operation" => operation.as_str(), "code" => code)
+        .increment(1);
 }

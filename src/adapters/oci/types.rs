@@ -25,11 +25,7 @@ pub struct Endpoint {
 impl Endpoint {
     /// An endpoint that answers no challenge with anything but an anonymous token request.
     pub fn anonymous(host: impl Into<String>, plain_http: bool) -> Self {
-        Self {
-            host: host.into(),
-            plain_http,
-            credentials: Credentials::Anonymous,
-        }
+        Self { host: host.into(), plain_http, credentials: Credentials::Anonymous }
     }
 
     /// The same registry asked as somebody else.
@@ -45,11 +41,7 @@ impl Endpoint {
 
     /// The host that serves the API: Docker Hub answers on another name than it is known by.
     pub fn api_host(&self) -> &str {
-        if self.host == "docker.io" {
-            "registry-1.docker.io"
-        } else {
-            &self.host
-        }
+        if self.host == "docker.io" { "registry-1.docker.io" } else { &self.host }
     }
 }
 
@@ -154,8 +146,7 @@ impl FromStr for Digest {
 }
 
 fn is_lower_hex(text: &str) -> bool {
-    text.bytes()
-        .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+    text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
 impl fmt::Display for Digest {
@@ -213,21 +204,14 @@ pub struct InvalidName {
 
 impl InvalidName {
     fn new(what: &'static str, text: &str) -> Self {
-        Self {
-            what,
-            text: text.chars().take(128).collect(),
-        }
+        Self { what, text: text.chars().take(128).collect() }
     }
 }
 
 /// Checks a repository path: lower-case segments joined by `/`, at most 255 bytes.
 pub fn check_repository(repository: &str) -> Result<(), InvalidName> {
     let valid = repository.len() <= 255 && repository.split('/').all(is_repository_segment);
-    if valid {
-        Ok(())
-    } else {
-        Err(InvalidName::new("repository", repository))
-    }
+    if valid { Ok(()) } else { Err(InvalidName::new("repository", repository)) }
 }
 
 fn is_repository_segment(segment: &str) -> bool {
@@ -235,26 +219,15 @@ fn is_repository_segment(segment: &str) -> bool {
     let bytes = segment.as_bytes();
     bytes.first().is_some_and(alphanumeric)
         && bytes.last().is_some_and(alphanumeric)
-        && bytes
-            .iter()
-            .all(|byte| alphanumeric(byte) || b"._-".contains(byte))
+        && bytes.iter().all(|byte| alphanumeric(byte) || b"._-".contains(byte))
         && !segment.contains("..")
 }
 
 /// Checks a tag: `[A-Za-z0-9_][A-Za-z0-9._-]{0,127}`.
 pub fn check_tag(tag: &str) -> Result<(), InvalidName> {
-    let first = tag
-        .bytes()
-        .next()
-        .is_some_and(|b| b.is_ascii_alphanumeric() || b == b'_');
-    let rest = tag
-        .bytes()
-        .all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b));
-    if first && rest && tag.len() <= 128 {
-        Ok(())
-    } else {
-        Err(InvalidName::new("tag", tag))
-    }
+    let first = tag.bytes().next().is_some_and(|b| b.is_ascii_alphanumeric() || b == b'_');
+    let rest = tag.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b));
+    if first && rest && tag.len() <= 128 { Ok(()) } else { Err(InvalidName::new("tag", tag)) }
 }
 
 /// A manifest as the registry stores it.
@@ -300,10 +273,7 @@ mod tests {
     #[test]
     fn digests_are_parsed_strictly() {
         let good = "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
-        assert_eq!(
-            good.parse::<Digest>().map(|d| d.to_string()),
-            Ok(good.to_owned())
-        );
+        assert_eq!(good.parse::<Digest>().map(|d| d.to_string()), Ok(good.to_owned()));
         for bad in [
             "",
             "sha256:",
@@ -318,14 +288,11 @@ mod tests {
 
     #[test]
     fn credentials_are_never_printed() {
-        let endpoint =
-            Endpoint::anonymous("r.example", false).with_credentials(Credentials::Basic {
-                username: "sesame-user".into(),
-                password: "sesame-password".into(),
-            });
-        let token = Credentials::IdentityToken {
-            token: "sesame-token".into(),
-        };
+        let endpoint = Endpoint::anonymous("r.example", false).with_credentials(Credentials::Basic {
+            username: "sesame-user".into(),
+            password: "sesame-password".into(),
+        });
+        let token = Credentials::IdentityToken { token: "sesame-token".into() };
         assert!(!format!("{endpoint:?} {token:?} {token}").contains("sesame"));
     }
 
@@ -334,9 +301,7 @@ mod tests {
         for good in ["a", "team-a/charts/release-x", "a__b/c.d"] {
             assert!(check_repository(good).is_ok(), "{good}");
         }
-        for bad in [
-            "", "/a", "a/", "a//b", "A", "a/../b", "a b", "a?x", "a#x", "a%2e", "-a",
-        ] {
+        for bad in ["", "/a", "a/", "a//b", "A", "a/../b", "a b", "a?x", "a#x", "a%2e", "-a"] {
             assert!(check_repository(bad).is_err(), "{bad}");
         }
         for good in ["v0.0.1-abcd1234", "_x", "A.B"] {

@@ -48,10 +48,7 @@ impl UntagProgress {
     }
 
     /// Runs a write and remembers whether its answer came, also when the future is dropped.
-    async fn write<T>(
-        &mut self,
-        write: impl Future<Output = Result<T, OciError>>,
-    ) -> Result<T, OciError> {
+    async fn write<T>(&mut self, write: impl Future<Output = Result<T, OciError>>) -> Result<T, OciError> {
         let earlier = self.unanswered_write.replace(Instant::now());
         let result = write.await;
         self.unanswered_write = match &result {
@@ -175,11 +172,7 @@ pub async fn untag(
     request: &UntagRequest<'_>,
     progress: &mut UntagProgress,
 ) -> Result<UntagOutcome, UntagError> {
-    let attempt = Attempt {
-        registry,
-        request,
-        marker: Artifact::marker(request.repository, request.tag),
-    };
+    let attempt = Attempt { registry, request, marker: Artifact::marker(request.repository, request.tag) };
     attempt.run(progress).await
 }
 
@@ -226,11 +219,10 @@ impl Attempt<'_> {
     /// before anything is pushed over the tag.
     async fn probe(&self, progress: &mut UntagProgress) -> Result<(), UntagError> {
         let absent = Reference::Digest(Digest::impossible());
-        let DeleteOutcome { status, code } =
-            match self.delete(&absent, UntagStep::Probe, progress).await {
-                Err(UntagError::Refused { source }) => return Err(Self::refused_probe(source)),
-                answer => answer?,
-            };
+        let DeleteOutcome { status, code } = match self.delete(&absent, UntagStep::Probe, progress).await {
+            Err(UntagError::Refused { source }) => return Err(Self::refused_probe(source)),
+            answer => answer?,
+        };
         match (status, says_unsupported(code.as_deref())) {
             (404, _) => Ok(()),
             (405, _) | (400, true) => Err(UntagError::Unsupported { status, code }),
@@ -241,10 +233,7 @@ impl Attempt<'_> {
     fn refused_probe(source: OciError) -> UntagError {
         match &source.kind {
             OciErrorKind::Forbidden { code } if says_unsupported(code.as_deref()) => {
-                UntagError::Unsupported {
-                    status: 403,
-                    code: code.clone(),
-                }
+                UntagError::Unsupported { status: 403, code: code.clone() }
             }
             _ => UntagError::Refused { source },
         }
@@ -252,52 +241,26 @@ impl Attempt<'_> {
 
     /// Moves the tag to a manifest that no other tag holds and deletes that manifest's digest: the
     /// computed one, never one that the registry returned.
-    async fn replace_and_delete(
-        &self,
-        progress: &mut UntagProgress,
-    ) -> Result<UntagOutcome, UntagError> {
-        let UntagRequest {
-            endpoint,
-            repository,
-            tag,
-            ..
-        } = *self.request;
+    async fn replace_and_delete(&self, progress: &mut UntagProgress) -> Result<UntagOutcome, UntagError> {
+        let UntagRequest { endpoint, repository, tag, .. } = *self.request;
         progress
             .write(self.registry.push(endpoint, repository, tag, &self.marker))
             .await
-            .map_err(|source| UntagError::Failed {
-                step: UntagStep::PushMarker,
-                source,
-            })?;
+            .map_err(|source| UntagError::Failed { step: UntagStep::PushMarker, source })?;
         let marker = Reference::Digest(self.marker.digest().clone());
-        let answer = self
-            .delete(&marker, UntagStep::DeleteMarker, progress)
-            .await?;
+        let answer = self.delete(&marker, UntagStep::DeleteMarker, progress).await?;
         match self.look(UntagStep::LookAtLast).await? {
             Sight::Absent => Ok(UntagOutcome::Deleted),
             Sight::Foreign { found, expected } => Ok(UntagOutcome::Foreign { found, expected }),
-            Sight::Ours(found) => Err(UntagError::StillThere {
-                found,
-                status: answer.status,
-            }),
+            Sight::Ours(found) => Err(UntagError::StillThere { found, status: answer.status }),
         }
     }
 
     async fn look(&self, step: UntagStep) -> Result<Sight, UntagError> {
-        let UntagRequest {
-            endpoint,
-            repository,
-            tag,
-            expected,
-        } = *self.request;
+        let UntagRequest { endpoint, repository, tag, expected } = *self.request;
         let tag = Reference::tag(tag);
         let failed = |source| UntagError::Failed { step, source };
-        let Some(found) = self
-            .registry
-            .head(endpoint, repository, &tag)
-            .await
-            .map_err(failed)?
-        else {
+        let Some(found) = self.registry.head(endpoint, repository, &tag).await.map_err(failed)? else {
             return Ok(Sight::Absent);
         };
         let Some(expected) = expected else {
@@ -307,18 +270,11 @@ impl Attempt<'_> {
             return Ok(Sight::Ours(found));
         }
         // A marker that another release of this program made has other bytes but the same mark.
-        let manifest = self
-            .registry
-            .manifest(endpoint, repository, &tag)
-            .await
-            .map_err(failed)?;
+        let manifest = self.registry.manifest(endpoint, repository, &tag).await.map_err(failed)?;
         Ok(match manifest {
             None => Sight::Absent,
             Some(manifest) if is_marked_manifest(&manifest.bytes) => Sight::Ours(manifest.digest),
-            Some(_) => Sight::Foreign {
-                found,
-                expected: expected.clone(),
-            },
+            Some(_) => Sight::Foreign { found, expected: expected.clone() },
         })
     }
 
@@ -328,20 +284,15 @@ impl Attempt<'_> {
         step: UntagStep,
         progress: &mut UntagProgress,
     ) -> Result<DeleteOutcome, UntagError> {
-        let UntagRequest {
-            endpoint,
-            repository,
-            ..
-        } = *self.request;
-        progress
-            .write(self.registry.delete(endpoint, repository, reference))
-            .await
-            .map_err(|source| match source.kind {
+        let UntagRequest { endpoint, repository, .. } = *self.request;
+        progress.write(self.registry.delete(endpoint, repository, reference)).await.map_err(|source| {
+            match source.kind {
                 OciErrorKind::Unauthorized { .. } | OciErrorKind::Forbidden { .. } => {
                     UntagError::Refused { source }
                 }
                 _ => UntagError::Failed { step, source },
-            })
+            }
+        })
     }
 }
 

@@ -40,10 +40,7 @@ pub enum Access {
 impl Access {
     /// Basic access for one user.
     pub fn basic(username: &str, password: &str) -> Self {
-        Self::Basic {
-            username: username.to_owned(),
-            password: password.to_owned(),
-        }
+        Self::Basic { username: username.to_owned(), password: password.to_owned() }
     }
 
     /// Token access for one user with all actions.
@@ -117,18 +114,11 @@ fn needed(operation: RegistryOperation) -> &'static [&'static str] {
 }
 
 /// Lets the request pass or answers 401 with a challenge.
-pub(super) fn check(
-    access: &Access,
-    tokens: &Tokens,
-    request: &ParsedRequest,
-) -> Result<(), Refusal> {
+pub(super) fn check(access: &Access, tokens: &Tokens, request: &ParsedRequest) -> Result<(), Refusal> {
     match access {
         Access::Open => Ok(()),
         Access::Basic { username, password } => {
-            if request
-                .basic()
-                .is_some_and(|(user, pass)| user == *username && pass == *password)
-            {
+            if request.basic().is_some_and(|(user, pass)| user == *username && pass == *password) {
                 return Ok(());
             }
             Err(Refusal::new(401, "UNAUTHORIZED")
@@ -138,32 +128,19 @@ pub(super) fn check(
     }
 }
 
-fn check_token(
-    realm: Option<&str>,
-    tokens: &Tokens,
-    request: &ParsedRequest,
-) -> Result<(), Refusal> {
+fn check_token(realm: Option<&str>, tokens: &Tokens, request: &ParsedRequest) -> Result<(), Refusal> {
     let actions = needed(request.operation);
     let granted = request.bearer().and_then(|token| tokens.scopes(token));
     let has = |action: &&str| {
         granted.is_some_and(|scopes| {
-            scopes
-                .iter()
-                .any(|scope| *scope == format!("{}:{action}", request.repository))
+            scopes.iter().any(|scope| *scope == format!("{}:{action}", request.repository))
         })
     };
     if granted.is_some() && actions.iter().all(has) {
         return Ok(());
     }
-    let own = format!(
-        "{}://{}{TOKEN_PATH}",
-        request.scheme,
-        request.header(header::HOST)
-    );
-    let mut challenge = format!(
-        "Bearer realm=\"{}\",service=\"{SERVICE}\"",
-        realm.unwrap_or(&own)
-    );
+    let own = format!("{}://{}{TOKEN_PATH}", request.scheme, request.header(header::HOST));
+    let mut challenge = format!("Bearer realm=\"{}\",service=\"{SERVICE}\"", realm.unwrap_or(&own));
     if !actions.is_empty() {
         challenge.push_str(&scope_parameter(&request.repository, actions));
     }
@@ -179,14 +156,7 @@ fn scope_parameter(repository: &str, actions: &[&str]) -> String {
 
 /// The token endpoint: GET with basic credentials (or none), or POST of a refresh grant.
 pub(super) fn token(access: &Access, tokens: &mut Tokens, request: &ParsedRequest) -> Served {
-    let Access::Token {
-        username,
-        password,
-        identity_token,
-        actions,
-        ..
-    } = access
-    else {
+    let Access::Token { username, password, identity_token, actions, .. } = access else {
         return Err(Refusal::new(404, "UNSUPPORTED"));
     };
     let form = request.form();
@@ -200,28 +170,16 @@ pub(super) fn token(access: &Access, tokens: &mut Tokens, request: &ParsedReques
     if !known && !anonymous {
         return Err(Refusal::new(401, "UNAUTHORIZED"));
     }
-    let asked = request
-        .query
-        .iter()
-        .filter(|(key, _)| key == "scope")
-        .map(|(_, value)| value);
-    let scopes = asked
-        .chain(form.get("scope"))
-        .flat_map(|scope| scope.split(' '))
-        .filter(|_| known);
+    let asked = request.query.iter().filter(|(key, _)| key == "scope").map(|(_, value)| value);
+    let scopes = asked.chain(form.get("scope")).flat_map(|scope| scope.split(' ')).filter(|_| known);
     let granted = scopes.flat_map(|scope| grants(scope, actions)).collect();
-    Ok(json(
-        200,
-        &serde_json::json!({ "token": tokens.give(granted), "expires_in": 300 }),
-    ))
+    Ok(json(200, &serde_json::json!({ "token": tokens.give(granted), "expires_in": 300 })))
 }
 
 /// `repository:<name>:<action>,<action>` as the pairs that may be had.
 fn grants(scope: &str, allowed: &[&'static str]) -> Vec<String> {
     let mut parts = scope.splitn(3, ':');
-    let (Some("repository"), Some(name), Some(actions)) =
-        (parts.next(), parts.next(), parts.next())
-    else {
+    let (Some("repository"), Some(name), Some(actions)) = (parts.next(), parts.next(), parts.next()) else {
         return Vec::new();
     };
     let wanted = actions.split(',').filter(|action| allowed.contains(action));

@@ -16,11 +16,7 @@ pub(super) struct Refusal {
 
 impl Refusal {
     pub(super) fn new(status: u16, code: &'static str) -> Self {
-        Self {
-            status,
-            code,
-            headers: HeaderMap::new(),
-        }
+        Self { status, code, headers: HeaderMap::new() }
     }
 
     pub(super) fn header(mut self, name: HeaderName, value: &str) -> Self {
@@ -36,10 +32,7 @@ impl Refusal {
             plain(self.status, Bytes::from(self.status.to_string()))
         } else {
             let message = self.code.to_lowercase().replace('_', " ");
-            json(
-                self.status,
-                &serde_json::json!({ "errors": [{ "code": self.code, "message": message }] }),
-            )
+            json(self.status, &serde_json::json!({ "errors": [{ "code": self.code, "message": message }] }))
         };
         response.headers_mut().extend(self.headers);
         response
@@ -48,28 +41,18 @@ impl Refusal {
 
 pub(super) fn plain(status: u16, body: Bytes) -> Response<Bytes> {
     let mut response = Response::new(body);
-    *response.status_mut() =
-        StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    response.headers_mut().insert(
-        "docker-distribution-api-version",
-        HeaderValue::from_static("registry/2.0"),
-    );
+    *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    response
+        .headers_mut()
+        .insert("docker-distribution-api-version", HeaderValue::from_static("registry/2.0"));
     response
 }
 
 pub(super) fn json(status: u16, body: &serde_json::Value) -> Response<Bytes> {
-    with(
-        plain(status, Bytes::from(body.to_string())),
-        header::CONTENT_TYPE,
-        "application/json",
-    )
+    with(plain(status, Bytes::from(body.to_string())), header::CONTENT_TYPE, "application/json")
 }
 
-pub(super) fn with(
-    mut response: Response<Bytes>,
-    name: HeaderName,
-    value: &str,
-) -> Response<Bytes> {
+pub(super) fn with(mut response: Response<Bytes>, name: HeaderName, value: &str) -> Response<Bytes> {
     if let Ok(value) = HeaderValue::from_str(value) {
         response.headers_mut().insert(name, value);
     }

@@ -52,35 +52,22 @@ impl Default for Behaviour {
 impl Behaviour {
     /// distribution 2.8: a tag is not a digest, so 400.
     pub fn distribution_2() -> Self {
-        Self {
-            tag_delete: TagDelete::Refused(400, "DIGEST_INVALID"),
-            null_tags: true,
-            ..Self::default()
-        }
+        Self { tag_delete: TagDelete::Refused(400, "DIGEST_INVALID"), null_tags: true, ..Self::default() }
     }
 
     /// 405 for tags, while digests can be deleted.
     pub fn refuses_tags_with_405() -> Self {
-        Self {
-            tag_delete: TagDelete::Refused(405, "UNSUPPORTED"),
-            ..Self::default()
-        }
+        Self { tag_delete: TagDelete::Refused(405, "UNSUPPORTED"), ..Self::default() }
     }
 
     /// Harbor: 400 UNSUPPORTED for tags, while digests can be deleted.
     pub fn harbor() -> Self {
-        Self {
-            tag_delete: TagDelete::Refused(400, "UNSUPPORTED"),
-            ..Self::default()
-        }
+        Self { tag_delete: TagDelete::Refused(400, "UNSUPPORTED"), ..Self::default() }
     }
 
     /// Answers 404 to the DELETE of a living tag.
     pub fn says_404_while_alive() -> Self {
-        Self {
-            tag_delete: TagDelete::Refused(404, "MANIFEST_UNKNOWN"),
-            ..Self::default()
-        }
+        Self { tag_delete: TagDelete::Refused(404, "MANIFEST_UNKNOWN"), ..Self::default() }
     }
 
     /// Deletion switched off: 405 for tags and digests.
@@ -99,9 +86,6 @@ impl Behaviour {
 
     /// Accepts deletions and performs them `requests` later requests.
     pub fn deletes_later(requests: u32) -> Self {
-        Self {
-            asynchronous: Some(requests),
-            ..Self::default()
-        }
+        Self { asynchronous: Some(requests), ..Self::default() }
     }
 }

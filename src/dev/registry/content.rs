@@ -34,13 +34,9 @@ impl Repository {
     fn collect(&mut self) {
         let tagged: BTreeSet<&Digest> = self.tags.values().collect();
         self.manifests.retain(|digest, _| tagged.contains(digest));
-        let named: BTreeSet<Digest> = self
-            .manifests
-            .values()
-            .flat_map(|m| blobs_named_in(&m.bytes))
-            .collect();
-        self.blobs
-            .retain(|digest, _| named.contains(digest) || self.in_flight.contains(digest));
+        let named: BTreeSet<Digest> =
+            self.manifests.values().flat_map(|m| blobs_named_in(&m.bytes)).collect();
+        self.blobs.retain(|digest, _| named.contains(digest) || self.in_flight.contains(digest));
     }
 
     fn size(&self) -> usize {
@@ -61,11 +57,7 @@ pub(super) struct Full;
 
 impl Content {
     pub(super) fn new(limit: usize) -> Self {
-        Self {
-            repositories: BTreeMap::new(),
-            size: 0,
-            limit,
-        }
+        Self { repositories: BTreeMap::new(), size: 0, limit }
     }
 
     pub(super) fn repository(&self, name: &str) -> Option<&Repository> {
@@ -80,12 +72,7 @@ impl Content {
             .map(|(name, _)| name)
     }
 
-    pub(super) fn put_blob(
-        &mut self,
-        repository: &str,
-        digest: Digest,
-        bytes: Bytes,
-    ) -> Result<(), Full> {
+    pub(super) fn put_blob(&mut self, repository: &str, digest: Digest, bytes: Bytes) -> Result<(), Full> {
         self.reserve(bytes.len())?;
         let repository = self.entry(repository);
         repository.in_flight.insert(digest.clone());
@@ -159,14 +146,9 @@ fn named_in(manifest: &[u8], fields: &[&str]) -> Vec<Digest> {
     let Ok(manifest) = serde_json::from_slice::<serde_json::Value>(manifest) else {
         return Vec::new();
     };
-    let descriptors = fields
-        .iter()
-        .filter_map(|field| manifest.get(field))
-        .flat_map(|value| match value {
-            serde_json::Value::Array(list) => list.iter().collect(),
-            one => vec![one],
-        });
-    descriptors
-        .filter_map(|descriptor| descriptor.get("digest")?.as_str()?.parse().ok())
-        .collect()
+    let descriptors = fields.iter().filter_map(|field| manifest.get(field)).flat_map(|value| match value {
+        serde_json::Value::Array(list) => list.iter().collect(),
+        one => vec![one],
+    });
+    descriptors.filter_map(|descriptor| descriptor.get("digest")?.as_str()?.parse().ok()).collect()
 }

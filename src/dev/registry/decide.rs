@@ -53,9 +53,7 @@ impl Registry {
     /// Serves one request.
     pub(super) fn serve(&mut self, request: &ParsedRequest) -> Response<Bytes> {
         let before = self.accepted.len();
-        let response = self
-            .dispatch(request)
-            .unwrap_or_else(Refusal::into_response);
+        let response = self.dispatch(request).unwrap_or_else(Refusal::into_response);
         if request.operation != RegistryOperation::Token {
             self.advance(before);
         }
@@ -71,9 +69,7 @@ impl Registry {
 
     /// One request nearer for each of the first `count` accepted deletions.
     fn advance(&mut self, count: usize) {
-        for (index, (mut left, deletion)) in
-            std::mem::take(&mut self.accepted).into_iter().enumerate()
-        {
+        for (index, (mut left, deletion)) in std::mem::take(&mut self.accepted).into_iter().enumerate() {
             left = left.saturating_sub(u32::from(index < count));
             if left == 0 && index < count {
                 self.perform(deletion);
@@ -101,9 +97,7 @@ impl Registry {
             RegistryOperation::Ping => Ok(json(200, &serde_json::json!({}))),
             RegistryOperation::Catalog => Ok(self.catalog(request)),
             RegistryOperation::Tags => self.tags(request),
-            RegistryOperation::HeadManifest | RegistryOperation::GetManifest => {
-                self.manifest(request)
-            }
+            RegistryOperation::HeadManifest | RegistryOperation::GetManifest => self.manifest(request),
             RegistryOperation::PutManifest => self.put_manifest(request),
             RegistryOperation::DeleteTag => self.delete_tag(request),
             RegistryOperation::DeleteDigest => self.delete_digest(request),
@@ -113,44 +107,25 @@ impl Registry {
             RegistryOperation::FinishUpload => self.finish_upload(request),
             RegistryOperation::UploadStatus => self.upload_status(request),
             RegistryOperation::CancelUpload => self.cancel_upload(request),
-            RegistryOperation::Token | RegistryOperation::Unknown => {
-                Err(Refusal::new(404, "UNSUPPORTED"))
-            }
+            RegistryOperation::Token | RegistryOperation::Unknown => Err(Refusal::new(404, "UNSUPPORTED")),
         }
     }
 
     fn catalog(&self, request: &ParsedRequest) -> Response<Bytes> {
         let (page, more) = page(self.content.names(), request);
         let body = serde_json::json!({ "repositories": page });
-        with_next(
-            json(200, &body),
-            more.then(|| page.last()).flatten(),
-            "/v2/_catalog",
-            request,
-        )
+        with_next(json(200, &body), more.then(|| page.last()).flatten(), "/v2/_catalog", request)
     }
 
     fn tags(&self, request: &ParsedRequest) -> Served {
         let name = &request.repository;
-        let repository = self
-            .content
-            .repository(name)
-            .ok_or(Refusal::new(404, "NAME_UNKNOWN"))?;
+        let repository = self.content.repository(name).ok_or(Refusal::new(404, "NAME_UNKNOWN"))?;
         let (page, more) = page(repository.tags.keys(), request);
         let null = self.behaviour.null_tags && repository.tags.is_empty();
-        let tags = if null {
-            serde_json::Value::Null
-        } else {
-            serde_json::json!(page)
-        };
+        let tags = if null { serde_json::Value::Null } else { serde_json::json!(page) };
         let body = serde_json::json!({ "name": name, "tags": tags });
         let path = format!("/v2/{name}/tags/list");
-        Ok(with_next(
-            json(200, &body),
-            more.then(|| page.last()).flatten(),
-            &path,
-            request,
-        ))
+        Ok(with_next(json(200, &body), more.then(|| page.last()).flatten(), &path, request))
     }
 
     fn manifest(&self, request: &ParsedRequest) -> Served {
@@ -159,16 +134,10 @@ impl Registry {
             return Err(Refusal::new(405, "UNSUPPORTED"));
         }
         let repository = self.content.repository(&request.repository);
-        let found = request
-            .manifest()
-            .and_then(|reference| repository?.resolve(&reference));
+        let found = request.manifest().and_then(|reference| repository?.resolve(&reference));
         let (digest, manifest) = found.ok_or(Refusal::new(404, "MANIFEST_UNKNOWN"))?;
         let response = body(&manifest.bytes, head, &manifest.media_type);
-        Ok(if self.behaviour.states_digest {
-            with(response, DIGEST, digest.as_str())
-        } else {
-            response
-        })
+        Ok(if self.behaviour.states_digest { with(response, DIGEST, digest.as_str()) } else { response })
     }
 
     fn put_manifest(&mut self, request: &ParsedRequest) -> Served {
@@ -187,8 +156,7 @@ impl Registry {
             Reference::Digest(_) => return Err(Refusal::new(400, "DIGEST_INVALID")),
         };
         let repository = self.content.repository(name);
-        let has_blob =
-            |digest: &Digest| repository.is_some_and(|held| held.blobs.contains_key(digest));
+        let has_blob = |digest: &Digest| repository.is_some_and(|held| held.blobs.contains_key(digest));
         let has_manifest =
             |digest: &Digest| repository.is_some_and(|held| held.manifests.contains_key(digest));
         if !blobs_named_in(&request.body).iter().all(has_blob) {
@@ -198,27 +166,12 @@ impl Registry {
             return Err(Refusal::new(400, "MANIFEST_UNKNOWN"));
         }
         let stated = request.header(header::CONTENT_TYPE);
-        let media_type = if stated.is_empty() {
-            MANIFEST_MEDIA_TYPE
-        } else {
-            stated
-        }
-        .to_owned();
-        let manifest = StoredManifest {
-            bytes: request.body.clone(),
-            media_type,
-        };
-        let digest = self
-            .content
-            .put_manifest(name, tag, manifest)
-            .map_err(full)?;
+        let media_type = if stated.is_empty() { MANIFEST_MEDIA_TYPE } else { stated }.to_owned();
+        let manifest = StoredManifest { bytes: request.body.clone(), media_type };
+        let digest = self.content.put_manifest(name, tag, manifest).map_err(full)?;
         let location = format!("/v2/{name}/manifests/{}", reference.as_str());
         let response = with(plain(201, Bytes::new()), header::LOCATION, &location);
-        Ok(if self.behaviour.states_digest {
-            with(response, DIGEST, digest.as_str())
-        } else {
-            response
-        })
+        Ok(if self.behaviour.states_digest { with(response, DIGEST, digest.as_str()) } else { response })
     }
 
     fn delete_tag(&mut self, request: &ParsedRequest) -> Served {
@@ -226,10 +179,7 @@ impl Registry {
             return Err(Refusal::new(status, code));
         }
         let (repository, tag) = (request.repository.clone(), request.reference.clone());
-        let exists = self
-            .content
-            .repository(&repository)
-            .is_some_and(|held| held.tags.contains_key(&tag));
+        let exists = self.content.repository(&repository).is_some_and(|held| held.tags.contains_key(&tag));
         self.accept(exists, Deletion::Tag { repository, tag })
     }
 
@@ -237,15 +187,10 @@ impl Registry {
         if let DigestDelete::Refused(status, code) = self.behaviour.digest_delete {
             return Err(Refusal::new(status, code));
         }
-        let digest: Digest = request
-            .reference
-            .parse()
-            .map_err(|_| Refusal::new(400, "DIGEST_INVALID"))?;
+        let digest: Digest = request.reference.parse().map_err(|_| Refusal::new(400, "DIGEST_INVALID"))?;
         let repository = request.repository.clone();
-        let exists = self
-            .content
-            .repository(&repository)
-            .is_some_and(|held| held.manifests.contains_key(&digest));
+        let exists =
+            self.content.repository(&repository).is_some_and(|held| held.manifests.contains_key(&digest));
         self.accept(exists, Deletion::Digest { repository, digest })
     }
 
@@ -261,19 +206,12 @@ impl Registry {
     }
 
     fn blob(&self, request: &ParsedRequest) -> Served {
-        let digest: Digest = request
-            .reference
-            .parse()
-            .map_err(|_| Refusal::new(400, "DIGEST_INVALID"))?;
+        let digest: Digest = request.reference.parse().map_err(|_| Refusal::new(400, "DIGEST_INVALID"))?;
         let repository = self.content.repository(&request.repository);
-        let blob = repository
-            .and_then(|held| held.blobs.get(&digest))
-            .ok_or(Refusal::new(404, "BLOB_UNKNOWN"))?;
-        let response = body(
-            blob,
-            request.operation == RegistryOperation::HeadBlob,
-            "application/octet-stream",
-        );
+        let blob =
+            repository.and_then(|held| held.blobs.get(&digest)).ok_or(Refusal::new(404, "BLOB_UNKNOWN"))?;
+        let response =
+            body(blob, request.operation == RegistryOperation::HeadBlob, "application/octet-stream");
         Ok(with(response, DIGEST, digest.as_str()))
     }
 
@@ -284,8 +222,7 @@ impl Registry {
         }
         if let (Some(digest), Some(from)) = (request.param("mount"), request.param("from")) {
             let parsed = digest.parse::<Digest>().ok();
-            let found = parsed
-                .and_then(|digest| self.content.repository(from)?.blobs.get(&digest).cloned());
+            let found = parsed.and_then(|digest| self.content.repository(from)?.blobs.get(&digest).cloned());
             if let Some(blob) = found {
                 return self.store_blob(name, digest, blob);
             }
@@ -302,15 +239,9 @@ impl Registry {
     fn patch_upload(&mut self, request: &ParsedRequest) -> Served {
         let id = self.upload_id(request)?;
         let limit = self.upload_limit;
-        let (name, data) = self
-            .uploads
-            .get_mut(&id)
-            .ok_or(Refusal::new(404, "BLOB_UPLOAD_UNKNOWN"))?;
+        let (name, data) = self.uploads.get_mut(&id).ok_or(Refusal::new(404, "BLOB_UPLOAD_UNKNOWN"))?;
         let range = request.header(header::CONTENT_RANGE);
-        let start = range
-            .split('-')
-            .next()
-            .and_then(|start| start.parse::<usize>().ok());
+        let start = range.split('-').next().and_then(|start| start.parse::<usize>().ok());
         if start.is_some_and(|start| start != data.len()) {
             return Err(Refusal::new(416, "BLOB_UPLOAD_INVALID"));
         }
@@ -323,10 +254,7 @@ impl Registry {
 
     fn finish_upload(&mut self, request: &ParsedRequest) -> Served {
         let id = self.upload_id(request)?;
-        let (name, mut data) = self
-            .uploads
-            .remove(&id)
-            .ok_or(Refusal::new(404, "BLOB_UPLOAD_UNKNOWN"))?;
+        let (name, mut data) = self.uploads.remove(&id).ok_or(Refusal::new(404, "BLOB_UPLOAD_UNKNOWN"))?;
         data.extend_from_slice(&request.body);
         let digest = request.param("digest").unwrap_or_default();
         self.store_blob(&name, digest, data.freeze())
@@ -334,10 +262,7 @@ impl Registry {
 
     fn upload_status(&mut self, request: &ParsedRequest) -> Served {
         let id = self.upload_id(request)?;
-        let held = self
-            .uploads
-            .get(&id)
-            .ok_or(Refusal::new(404, "BLOB_UPLOAD_UNKNOWN"))?;
+        let held = self.uploads.get(&id).ok_or(Refusal::new(404, "BLOB_UPLOAD_UNKNOWN"))?;
         Ok(upload_answer(204, &held.0, id, held.1.len()))
     }
 
@@ -351,30 +276,18 @@ impl Registry {
 
     fn upload_id(&self, request: &ParsedRequest) -> Result<u64, Refusal> {
         let id = request.reference.parse().ok();
-        let mine = id.filter(|id| {
-            self.uploads
-                .get(id)
-                .is_some_and(|(name, _)| *name == request.repository)
-        });
+        let mine = id.filter(|id| self.uploads.get(id).is_some_and(|(name, _)| *name == request.repository));
         mine.ok_or(Refusal::new(404, "BLOB_UPLOAD_UNKNOWN"))
     }
 
     fn store_blob(&mut self, name: &str, digest: &str, bytes: Bytes) -> Served {
-        let stated: Digest = digest
-            .parse()
-            .map_err(|_| Refusal::new(400, "DIGEST_INVALID"))?;
+        let stated: Digest = digest.parse().map_err(|_| Refusal::new(400, "DIGEST_INVALID"))?;
         if Digest::of(&bytes) != stated {
             return Err(Refusal::new(400, "DIGEST_INVALID"));
         }
-        self.content
-            .put_blob(name, stated.clone(), bytes)
-            .map_err(full)?;
+        self.content.put_blob(name, stated.clone(), bytes).map_err(full)?;
         let location = format!("/v2/{name}/blobs/{stated}");
-        Ok(with(
-            with(plain(201, Bytes::new()), header::LOCATION, &location),
-            DIGEST,
-            stated.as_str(),
-        ))
+        Ok(with(with(plain(201, Bytes::new()), header::LOCATION, &location), DIGEST, stated.as_str()))
     }
 }
 
@@ -393,23 +306,13 @@ fn upload_answer(status: u16, name: &str, id: u64, length: usize) -> Response<By
     let range = format!("0-{}", length.saturating_sub(1));
     let response = with(plain(status, Bytes::new()), header::LOCATION, &location);
     let response = with(response, header::RANGE, &range);
-    with(
-        response,
-        HeaderName::from_static("docker-upload-uuid"),
-        &id.to_string(),
-    )
+    with(response, HeaderName::from_static("docker-upload-uuid"), &id.to_string())
 }
 
 /// The names after `last`, at most `n`, and whether there are more.
-fn page<'a>(
-    names: impl Iterator<Item = &'a String>,
-    request: &ParsedRequest,
-) -> (Vec<&'a String>, bool) {
+fn page<'a>(names: impl Iterator<Item = &'a String>, request: &ParsedRequest) -> (Vec<&'a String>, bool) {
     let last = request.param("last").unwrap_or_default();
-    let limit = request
-        .param("n")
-        .and_then(|n| n.parse().ok())
-        .unwrap_or(usize::MAX);
+    let limit = request.param("n").and_then(|n| n.parse().ok()).unwrap_or(usize::MAX);
     let mut rest = names.filter(|name| last.is_empty() || name.as_str() > last);
     let page = rest.by_ref().take(limit).collect();
     (page, rest.next().is_some())
@@ -427,9 +330,5 @@ fn with_next(
         .append_pair("last", last)
         .append_pair("n", n)
         .finish();
-    with(
-        response,
-        header::LINK,
-        &format!("<{path}?{query}>; rel=\"next\""),
-    )
+    with(response, header::LINK, &format!("<{path}?{query}>; rel=\"next\""))
 }

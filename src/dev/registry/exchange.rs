@@ -29,9 +29,8 @@ impl State {
             return;
         }
         let now = Instant::now();
-        let (mut due, later): (Vec<_>, Vec<_>) = std::mem::take(&mut self.late)
-            .into_iter()
-            .partition(|late| late.due <= now);
+        let (mut due, later): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.late).into_iter().partition(|late| late.due <= now);
         self.late = later;
         due.sort_by_key(|late| late.due);
         for late in due {
@@ -100,11 +99,9 @@ impl RegistryStore {
         let mut state = self.lock();
         let outcome = match fault {
             Fault::None | Fault::Latency(_) => Outcome::Answer(state.registry.serve(&request)),
-            Fault::Status {
-                status,
-                code,
-                retry_after,
-            } => Outcome::Answer(injected(*status, code, *retry_after)),
+            Fault::Status { status, code, retry_after } => {
+                Outcome::Answer(injected(*status, code, *retry_after))
+            }
             Fault::Hang => Outcome::Silence,
             Fault::Cut | Fault::CutAndLandLater(_) => Outcome::Cut,
             Fault::HangAfterEffect => {
@@ -123,11 +120,7 @@ impl RegistryStore {
         let actor = info.actor.clone();
         state.record(info, &request, status);
         if let Fault::CutAndLandLater(delay) = fault {
-            state.late.push(LateRequest {
-                due: due(*delay),
-                actor,
-                request,
-            });
+            state.late.push(LateRequest { due: due(*delay), actor, request });
         }
         outcome
     }

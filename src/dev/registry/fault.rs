@@ -53,11 +53,7 @@ pub enum Fault {
 impl Fault {
     /// A status with its code.
     pub fn status(status: u16, code: &'static str) -> Self {
-        Self::Status {
-            status,
-            code,
-            retry_after: None,
-        }
+        Self::Status { status, code, retry_after: None }
     }
 }
 

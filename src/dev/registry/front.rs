@@ -30,16 +30,10 @@ pub async fn serve(
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<()> {
     let app = Router::new().fallback(handle).with_state(store.clone());
-    let listener = CountingListener {
-        inner: listener,
-        store,
-    };
-    axum::serve(
-        listener,
-        app.into_make_service_with_connect_info::<Cutter>(),
-    )
-    .with_graceful_shutdown(shutdown)
-    .await
+    let listener = CountingListener { inner: listener, store };
+    axum::serve(listener, app.into_make_service_with_connect_info::<Cutter>())
+        .with_graceful_shutdown(shutdown)
+        .await
 }
 
 async fn handle(
@@ -89,13 +83,7 @@ impl Listener for CountingListener {
     async fn accept(&mut self) -> (Connection, Self::Addr) {
         let (stream, address) = Listener::accept(&mut self.inner).await;
         self.store.lock().connections += 1;
-        (
-            Connection {
-                stream,
-                cut: Arc::default(),
-            },
-            address,
-        )
+        (Connection { stream, cut: Arc::default() }, address)
     }
 
     fn local_addr(&self) -> io::Result<Self::Addr> {
@@ -111,11 +99,7 @@ struct Connection {
 
 impl Connection {
     fn check(&self) -> io::Result<()> {
-        if self.cut.load(Ordering::Acquire) {
-            Err(io::ErrorKind::ConnectionReset.into())
-        } else {
-            Ok(())
-        }
+        if self.cut.load(Ordering::Acquire) { Err(io::ErrorKind::ConnectionReset.into()) } else { Ok(()) }
     }
 }
 
@@ -131,11 +115,7 @@ impl AsyncRead for Connection {
 }
 
 impl AsyncWrite for Connection {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         self.check()?;
         Pin::new(&mut self.stream).poll_write(cx, bytes)
     }

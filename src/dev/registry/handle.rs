@@ -28,9 +28,7 @@ struct StoreTransport {
 
 impl RegistryHandle {
     pub(super) fn new(store: RegistryStore, actor: String, timeouts: Timeouts) -> Self {
-        Self {
-            session: Arc::new(Session::new(StoreTransport { store, actor }, timeouts)),
-        }
+        Self { session: Arc::new(Session::new(StoreTransport { store, actor }, timeouts)) }
     }
 }
 
@@ -43,11 +41,7 @@ impl Transport for StoreTransport {
     ) -> Result<http::Response<Bytes>, TransportError> {
         let answer = self.store.exchange(&self.actor, request).await;
         let response = answer.map_err(|Cut| TransportError::Cut("connection reset".into()))?;
-        if response.body().len() > limit {
-            Err(TransportError::TooLarge)
-        } else {
-            Ok(response)
-        }
+        if response.body().len() > limit { Err(TransportError::TooLarge) } else { Ok(response) }
     }
 }
 

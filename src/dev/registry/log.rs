@@ -52,10 +52,7 @@ impl RequestLog {
         if self.entries.len() == MAX_ENTRIES {
             self.entries.pop_front();
         }
-        *self
-            .counts
-            .entry((entry.operation, entry.status))
-            .or_default() += 1;
+        *self.counts.entry((entry.operation, entry.status)).or_default() += 1;
         self.entries.push_back(entry);
     }
 

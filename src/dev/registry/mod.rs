@@ -82,9 +82,7 @@ impl RegistryStore {
             late: Vec::new(),
             faults: None,
         };
-        Self {
-            state: Arc::new(Mutex::new(state)),
-        }
+        Self { state: Arc::new(Mutex::new(state)) }
     }
 
     /// The port without sockets, for one actor, with the usual time limits. It serves every host
@@ -146,37 +144,24 @@ impl RegistryStore {
     pub fn copy_tag(&self, repository: &str, from: &str, to: &str) -> bool {
         let mut state = self.lock();
         let held = state.registry.content.repository(repository);
-        let manifest = held
-            .and_then(|held| held.resolve(&Reference::tag(from)))
-            .map(|(_, manifest)| manifest.clone());
+        let manifest =
+            held.and_then(|held| held.resolve(&Reference::tag(from))).map(|(_, manifest)| manifest.clone());
         manifest.is_some_and(|manifest| {
-            state
-                .registry
-                .content
-                .put_manifest(repository, Some(to), manifest)
-                .is_ok()
+            state.registry.content.put_manifest(repository, Some(to), manifest).is_ok()
         })
     }
 
     /// What a tag or digest resolves to.
     pub fn resolve(&self, repository: &str, reference: &Reference) -> Option<Digest> {
         let state = self.lock();
-        let found = state
-            .registry
-            .content
-            .repository(repository)?
-            .resolve(reference);
+        let found = state.registry.content.repository(repository)?.resolve(reference);
         found.map(|(digest, _)| digest.clone())
     }
 
     /// The bytes of a manifest.
     pub fn manifest(&self, repository: &str, reference: &Reference) -> Option<Bytes> {
         let state = self.lock();
-        let found = state
-            .registry
-            .content
-            .repository(repository)?
-            .resolve(reference);
+        let found = state.registry.content.repository(repository)?.resolve(reference);
         found.map(|(_, manifest)| manifest.bytes.clone())
     }
 
@@ -184,13 +169,9 @@ impl RegistryStore {
     pub fn all_tags(&self) -> BTreeMap<(String, String), Digest> {
         let state = self.lock();
         let content = &state.registry.content;
-        let repositories = content
-            .names()
-            .filter_map(|name| Some((name, content.repository(name)?)));
+        let repositories = content.names().filter_map(|name| Some((name, content.repository(name)?)));
         let tags = repositories.flat_map(|(name, held)| {
-            held.tags
-                .iter()
-                .map(move |(tag, digest)| ((name.clone(), tag.clone()), digest.clone()))
+            held.tags.iter().map(move |(tag, digest)| ((name.clone(), tag.clone()), digest.clone()))
         });
         tags.collect()
     }

@@ -112,26 +112,18 @@ impl ParsedRequest {
     }
 
     pub(super) fn param(&self, name: &str) -> Option<&str> {
-        self.query
-            .iter()
-            .find(|(key, _)| key == name)
-            .map(|(_, value)| value.as_str())
+        self.query.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
     pub(super) fn header(&self, name: header::HeaderName) -> &str {
-        self.headers
-            .get(name)
-            .and_then(|value| value.to_str().ok())
-            .unwrap_or_default()
+        self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
     }
 
     /// The manifest reference; `None` when it is neither a tag nor a digest.
     pub(super) fn manifest(&self) -> Option<Reference> {
         match self.reference.parse::<Digest>() {
             Ok(digest) => Some(Reference::Digest(digest)),
-            Err(_) => check_tag(&self.reference)
-                .ok()
-                .map(|()| Reference::tag(&self.reference)),
+            Err(_) => check_tag(&self.reference).ok().map(|()| Reference::tag(&self.reference)),
         }
     }
 
@@ -139,12 +131,9 @@ impl ParsedRequest {
     pub(super) fn basic(&self) -> Option<(String, String)> {
         use base64::Engine as _;
         let encoded = self.header(header::AUTHORIZATION).strip_prefix("Basic ")?;
-        let decoded = base64::engine::general_purpose::STANDARD
-            .decode(encoded.trim())
-            .ok()?;
+        let decoded = base64::engine::general_purpose::STANDARD.decode(encoded.trim()).ok()?;
         let text = String::from_utf8(decoded).ok()?;
-        text.split_once(':')
-            .map(|(username, password)| (username.to_owned(), password.to_owned()))
+        text.split_once(':').map(|(username, password)| (username.to_owned(), password.to_owned()))
     }
 
     pub(super) fn bearer(&self) -> Option<&str> {
@@ -157,27 +146,20 @@ impl ParsedRequest {
         } else if self.bearer().is_some() {
             Presented::Bearer
         } else {
-            self.basic()
-                .map_or(Presented::Other, |(username, _)| Presented::Basic(username))
+            self.basic().map_or(Presented::Other, |(username, _)| Presented::Basic(username))
         }
     }
 
     /// A form body.
     pub(super) fn form(&self) -> BTreeMap<String, String> {
-        url::form_urlencoded::parse(&self.body)
-            .into_owned()
-            .collect()
+        url::form_urlencoded::parse(&self.body).into_owned().collect()
     }
 }
 
 fn route(method: &Method, path: &str) -> (RegistryOperation, String, String) {
     let plain = |operation| (operation, String::new(), String::new());
     let Some(tail) = path.strip_prefix("/v2") else {
-        return plain(if path == TOKEN_PATH {
-            RegistryOperation::Token
-        } else {
-            RegistryOperation::Unknown
-        });
+        return plain(if path == TOKEN_PATH { RegistryOperation::Token } else { RegistryOperation::Unknown });
     };
     match tail {
         "" | "/" => return plain(RegistryOperation::Ping),
@@ -187,11 +169,9 @@ fn route(method: &Method, path: &str) -> (RegistryOperation, String, String) {
     let segments: Vec<&str> = tail.trim_start_matches('/').split('/').collect();
     let (length, operation, reference) = match *segments.as_slice() {
         [.., "tags", "list"] => (2, RegistryOperation::Tags, ""),
-        [.., "blobs", "uploads"] | [.., "blobs", "uploads", ""] => (
-            segments.len() - blobs_at(&segments),
-            RegistryOperation::StartUpload,
-            "",
-        ),
+        [.., "blobs", "uploads"] | [.., "blobs", "uploads", ""] => {
+            (segments.len() - blobs_at(&segments), RegistryOperation::StartUpload, "")
+        }
         [.., "blobs", "uploads", id] => (3, upload(method), id),
         [.., "manifests", reference] => (2, manifest(method, reference), reference),
         [.., "blobs", digest] => (2, blob(method), digest),
@@ -207,10 +187,7 @@ fn route(method: &Method, path: &str) -> (RegistryOperation, String, String) {
 }
 
 fn blobs_at(segments: &[&str]) -> usize {
-    segments
-        .iter()
-        .rposition(|segment| *segment == "blobs")
-        .unwrap_or_default()
+    segments.iter().rposition(|segment| *segment == "blobs").unwrap_or_default()
 }
 
 fn upload(method: &Method) -> RegistryOperation {
@@ -250,62 +227,14 @@ mod tests {
     fn paths_are_routed_by_their_last_segments() {
         let table = [
             (Method::GET, "/v2/", RegistryOperation::Ping, "", ""),
-            (
-                Method::GET,
-                "/v2/_catalog",
-                RegistryOperation::Catalog,
-                "",
-                "",
-            ),
-            (
-                Method::GET,
-                "/v2/a/b/tags/list",
-                RegistryOperation::Tags,
-                "a/b",
-                "",
-            ),
-            (
-                Method::HEAD,
-                "/v2/a/manifests/v1",
-                RegistryOperation::HeadManifest,
-                "a",
-                "v1",
-            ),
-            (
-                Method::DELETE,
-                "/v2/a/manifests/v1",
-                RegistryOperation::DeleteTag,
-                "a",
-                "v1",
-            ),
-            (
-                Method::DELETE,
-                "/v2/a/manifests/sha256:0",
-                RegistryOperation::DeleteDigest,
-                "a",
-                "sha256:0",
-            ),
-            (
-                Method::POST,
-                "/v2/a/blobs/uploads/",
-                RegistryOperation::StartUpload,
-                "a",
-                "",
-            ),
-            (
-                Method::POST,
-                "/v2/a/blobs/uploads",
-                RegistryOperation::StartUpload,
-                "a",
-                "",
-            ),
-            (
-                Method::PUT,
-                "/v2/a/blobs/uploads/7",
-                RegistryOperation::FinishUpload,
-                "a",
-                "7",
-            ),
+            (Method::GET, "/v2/_catalog", RegistryOperation::Catalog, "", ""),
+            (Method::GET, "/v2/a/b/tags/list", RegistryOperation::Tags, "a/b", ""),
+            (Method::HEAD, "/v2/a/manifests/v1", RegistryOperation::HeadManifest, "a", "v1"),
+            (Method::DELETE, "/v2/a/manifests/v1", RegistryOperation::DeleteTag, "a", "v1"),
+            (Method::DELETE, "/v2/a/manifests/sha256:0", RegistryOperation::DeleteDigest, "a", "sha256:0"),
+            (Method::POST, "/v2/a/blobs/uploads/", RegistryOperation::StartUpload, "a", ""),
+            (Method::POST, "/v2/a/blobs/uploads", RegistryOperation::StartUpload, "a", ""),
+            (Method::PUT, "/v2/a/blobs/uploads/7", RegistryOperation::FinishUpload, "a", "7"),
             (
                 Method::GET,
                 "/v2/blobs/uploads/manifests/v1",
@@ -313,20 +242,8 @@ mod tests {
                 "blobs/uploads",
                 "v1",
             ),
-            (
-                Method::GET,
-                "/v2/manifests/v1",
-                RegistryOperation::Unknown,
-                "",
-                "",
-            ),
-            (
-                Method::GET,
-                "/v2/A/manifests/v1",
-                RegistryOperation::Unknown,
-                "",
-                "",
-            ),
+            (Method::GET, "/v2/manifests/v1", RegistryOperation::Unknown, "", ""),
+            (Method::GET, "/v2/A/manifests/v1", RegistryOperation::Unknown, "", ""),
             (Method::GET, "/token", RegistryOperation::Token, "", ""),
             (Method::GET, "/", RegistryOperation::Unknown, "", ""),
         ];

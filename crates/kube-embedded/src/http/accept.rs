@@ -34,15 +34,9 @@ impl Format {
             .filter(|v| !v.is_empty())
             .collect();
         if accept.is_empty() {
-            return Self {
-                shape: Shape::Object,
-                yaml: false,
-            };
+            return Self { shape: Shape::Object, yaml: false };
         }
-        accept.iter().find_map(|a| parse(a)).unwrap_or(Self {
-            shape: Shape::Unknown,
-            yaml: false,
-        })
+        accept.iter().find_map(|a| parse(a)).unwrap_or(Self { shape: Shape::Unknown, yaml: false })
     }
 }
 
@@ -59,14 +53,10 @@ fn parse(text: &str) -> Option<Format> {
     let shape = match (param("as"), param("g"), param("v")) {
         (None, _, _) => Shape::Object,
         (Some("Table"), Some("meta.k8s.io"), Some("v1")) => Shape::Table,
-        (
-            Some("PartialObjectMetadata" | "PartialObjectMetadataList"),
-            Some("meta.k8s.io"),
-            Some("v1"),
-        ) => Shape::Metadata,
-        (Some("APIGroupDiscoveryList"), Some("apidiscovery.k8s.io"), Some("v2")) => {
-            Shape::Discovery
+        (Some("PartialObjectMetadata" | "PartialObjectMetadataList"), Some("meta.k8s.io"), Some("v1")) => {
+            Shape::Metadata
         }
+        (Some("APIGroupDiscoveryList"), Some("apidiscovery.k8s.io"), Some("v2")) => Shape::Discovery,
         _ => return None,
     };
     Some(Format { shape, yaml })

@@ -23,11 +23,7 @@ enum Kind {
 impl fmt::Debug for ResponseBody {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            Kind::Once(bytes) => write!(
-                f,
-                "ResponseBody({} bytes)",
-                bytes.as_ref().map_or(0, Bytes::len)
-            ),
+            Kind::Once(bytes) => write!(f, "ResponseBody({} bytes)", bytes.as_ref().map_or(0, Bytes::len)),
             Kind::Watch(stream) => write!(f, "ResponseBody({stream:?})"),
         }
     }
@@ -35,9 +31,7 @@ impl fmt::Debug for ResponseBody {
 
 impl ResponseBody {
     pub(crate) fn once(bytes: impl Into<Bytes>) -> Self {
-        Self(Kind::Once(
-            Some(bytes.into()).filter(|b: &Bytes| !b.is_empty()),
-        ))
+        Self(Kind::Once(Some(bytes.into()).filter(|b: &Bytes| !b.is_empty())))
     }
 
     pub(crate) fn watch(stream: WatchStream) -> Self {
@@ -55,9 +49,7 @@ impl Body for ResponseBody {
     ) -> Poll<Option<Result<Frame<Bytes>, std::io::Error>>> {
         match &mut self.0 {
             Kind::Once(bytes) => Poll::Ready(bytes.take().map(|b| Ok(Frame::data(b)))),
-            Kind::Watch(stream) => stream
-                .poll_next_bytes(cx)
-                .map(|next| next.map(|r| r.map(Frame::data))),
+            Kind::Watch(stream) => stream.poll_next_bytes(cx).map(|next| next.map(|r| r.map(Frame::data))),
         }
     }
 

@@ -38,20 +38,11 @@ pub(crate) fn dispatch(inner: &Arc<Inner>, incoming: Incoming) -> Answer {
     }
 }
 
-fn serve(
-    inner: &Arc<Inner>,
-    incoming: Incoming,
-    format: Format,
-) -> Result<Response<ResponseBody>, Failure> {
+fn serve(inner: &Arc<Inner>, incoming: Incoming, format: Format) -> Result<Response<ResponseBody>, Failure> {
     let (resource, version) = match &incoming.route {
         Route::Unknown => return Err(ApiError::unknown_path().into()),
         Route::Other(segments) => {
-            return Ok(discovery::serve(
-                inner,
-                segments,
-                &incoming.request,
-                format,
-            )?);
+            return Ok(discovery::serve(inner, segments, &incoming.request, format)?);
         }
         Route::Resource { resource, version } => (resource.clone(), *version),
     };
@@ -73,13 +64,7 @@ fn serve(
         return watch(inner, &target, &incoming, &query, format);
     }
     let outcome = operate(inner, &target, &incoming, &query)?;
-    Ok(render::outcome(
-        inner,
-        &target,
-        outcome,
-        format,
-        query.text("includeObject"),
-    ))
+    Ok(render::outcome(inner, &target, outcome, format, query.text("includeObject")))
 }
 
 /// Whether the path of a request is one that its resource has.
@@ -104,20 +89,9 @@ fn check_place(target: &Target) -> Result<(), ApiError> {
     }
 }
 
-fn operate(
-    inner: &Inner,
-    target: &Target,
-    incoming: &Incoming,
-    query: &Query,
-) -> Result<Outcome, Failure> {
+fn operate(inner: &Inner, target: &Target, incoming: &Incoming, query: &Query) -> Result<Outcome, Failure> {
     let method = incoming.request.method();
-    let filter = || {
-        Filter::new(
-            target,
-            query.text("labelSelector"),
-            query.text("fieldSelector"),
-        )
-    };
+    let filter = || Filter::new(target, query.text("labelSelector"), query.text("fieldSelector"));
     match target.info.verb {
         Verb::Get if *method == Method::GET => Ok(inner.with(|s| read::get(s, target))?),
         Verb::List if *method == Method::GET => {
@@ -131,16 +105,12 @@ fn operate(
         Verb::Update => {
             let body = read_body(incoming)?;
             check_name(target, &body)?;
-            update::update(inner, target, query.write_options()?, true, &|_| {
-                Ok(body.clone())
-            })
+            update::update(inner, target, query.write_options()?, true, &|_| Ok(body.clone()))
         }
         Verb::Patch => {
             let builtin = target.resource.builtin.is_some();
             let patch = PatchBody::read(&content_type(incoming), incoming.request.body(), builtin)?;
-            update::update(inner, target, query.write_options()?, false, &|old| {
-                patch.apply(old)
-            })
+            update::update(inner, target, query.write_options()?, false, &|old| patch.apply(old))
         }
         Verb::Delete => delete::delete(inner, target, &delete_options(incoming, query)?),
         Verb::DeleteCollection => {
@@ -163,11 +133,7 @@ fn check_name(target: &Target, body: &Json) -> Result<(), ApiError> {
 }
 
 fn delete_options(incoming: &Incoming, query: &Query) -> Result<DeleteOptions, ApiError> {
-    let body = if incoming.request.body().is_empty() {
-        Json::new()
-    } else {
-        read_body(incoming)?
-    };
+    let body = if incoming.request.body().is_empty() { Json::new() } else { read_body(incoming)? };
     DeleteOptions::read(&body, &|name| query.get(name).map(str::to_owned))
 }
 
@@ -178,18 +144,12 @@ fn watch(
     query: &Query,
     format: Format,
 ) -> Result<Response<ResponseBody>, Failure> {
-    let filter = Filter::new(
-        target,
-        query.text("labelSelector"),
-        query.text("fieldSelector"),
-    )?;
+    let filter = Filter::new(target, query.text("labelSelector"), query.text("fieldSelector"))?;
     let options = WatchOptions {
         resource_version: read::parse_version(query.text("resourceVersion"))?,
         bookmarks: query.flag("allowWatchBookmarks"),
         initial: initial_events(query)?,
-        timeout: query
-            .number("timeoutSeconds")?
-            .map(std::time::Duration::from_secs),
+        timeout: query.number("timeoutSeconds")?.map(std::time::Duration::from_secs),
         fault: incoming.watch_fault,
         shape: format.shape,
         include: query.text("includeObject").to_owned(),
@@ -239,11 +199,8 @@ fn read_body(incoming: &Incoming) -> Result<Json, ApiError> {
     let parsed: Result<Value, String> = match content_type(incoming).as_str() {
         "" | "application/json" | "*/*" => serde_json::from_slice(body).map_err(|e| e.to_string()),
         "application/yaml" | "application/x-yaml" | "text/yaml" => {
-            serde_saphyr::from_slice_with_options(
-                body,
-                serde_saphyr::options! { strict_booleans: true },
-            )
-            .map_err(|e| e.to_string())
+            serde_saphyr::from_slice_with_options(body, serde_saphyr::options! { strict_booleans: true })
+                .map_err(|e| e.to_string())
         }
         "application/vnd.kubernetes.protobuf" => super::protobuf::decode(body).map(Value::Object),
         _ => {

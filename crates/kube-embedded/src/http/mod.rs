@@ -77,12 +77,7 @@ pub(crate) async fn handle(server: Server, actor: Arc<str>, request: Request<Byt
     let info = Arc::new(info);
     lock(&inner.log).arrived(&info);
     let fault = lock(&inner.faults).strike(&info);
-    let mut incoming = Incoming {
-        request,
-        route,
-        info,
-        watch_fault: WatchFault::default(),
-    };
+    let mut incoming = Incoming { request, route, info, watch_fault: WatchFault::default() };
     match fault {
         Fault::None => {}
         Fault::Refuse => return Err(TransportError::Refused),

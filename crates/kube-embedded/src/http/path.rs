@@ -17,10 +17,7 @@ use crate::{
 #[derive(Debug, Clone)]
 pub(crate) enum Route {
     /// Objects of a resource.
-    Resource {
-        resource: Arc<Resource>,
-        version: usize,
-    },
+    Resource { resource: Arc<Resource>, version: usize },
     /// Discovery, health, version: by the segments of the path.
     Other(Vec<String>),
     /// A resource that is not served.
@@ -39,11 +36,7 @@ struct Parts {
 }
 
 /// Finds out what a request is about.
-pub(crate) fn route(
-    inner: &Inner,
-    actor: Arc<str>,
-    request: &Request<Bytes>,
-) -> (Route, RequestInfo) {
+pub(crate) fn route(inner: &Inner, actor: Arc<str>, request: &Request<Bytes>) -> (Route, RequestInfo) {
     let segments = segments(request.uri().path());
     let query = Query::of(request);
     let parts = split(&segments).unwrap_or_default();
@@ -56,9 +49,7 @@ pub(crate) fn route(
         group: parts.group.as_str().into(),
         version: parts.version.as_str().into(),
         resource: parts.resource.as_str().into(),
-        kind: served
-            .as_ref()
-            .map_or_else(|| "".into(), |(r, _)| r.kind.clone()),
+        kind: served.as_ref().map_or_else(|| "".into(), |(r, _)| r.kind.clone()),
         subresource: parts.subresource.as_str().into(),
         namespace: parts.namespace.as_str().into(),
         name: parts.name.as_str().into(),
@@ -87,11 +78,7 @@ fn split(segments: &[String]) -> Option<Parts> {
         ["apis", group, version, rest @ ..] => (*group, *version, rest),
         _ => return None,
     };
-    let mut parts = Parts {
-        group: group.to_owned(),
-        version: version.to_owned(),
-        ..Parts::default()
-    };
+    let mut parts = Parts { group: group.to_owned(), version: version.to_owned(), ..Parts::default() };
     let rest = match rest {
         [] => return None,
         // `status` and `finalize` are subresources of the namespace itself, not kinds in it.
@@ -139,22 +126,10 @@ mod tests {
     fn paths_are_split_into_their_parts() {
         let table = [
             ("/api/v1/namespaces", ["", "v1", "", "namespaces", "", ""]),
-            (
-                "/api/v1/namespaces/a",
-                ["", "v1", "", "namespaces", "a", ""],
-            ),
-            (
-                "/api/v1/namespaces/a/status",
-                ["", "v1", "", "namespaces", "a", "status"],
-            ),
-            (
-                "/api/v1/namespaces/a/secrets",
-                ["", "v1", "a", "secrets", "", ""],
-            ),
-            (
-                "/apis/g.io/v1/namespaces/a/foos/x/status",
-                ["g.io", "v1", "a", "foos", "x", "status"],
-            ),
+            ("/api/v1/namespaces/a", ["", "v1", "", "namespaces", "a", ""]),
+            ("/api/v1/namespaces/a/status", ["", "v1", "", "namespaces", "a", "status"]),
+            ("/api/v1/namespaces/a/secrets", ["", "v1", "a", "secrets", "", ""]),
+            ("/apis/g.io/v1/namespaces/a/foos/x/status", ["g.io", "v1", "a", "foos", "x", "status"]),
             ("/apis/g.io/v1/foos", ["g.io", "v1", "", "foos", "", ""]),
         ];
         for (path, [group, version, namespace, resource, name, subresource]) in table {

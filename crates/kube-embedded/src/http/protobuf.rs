@@ -89,10 +89,7 @@ const LEASE_SPEC: &[Field] = &[
     (7, "preferredHolder", Form::Text),
 ];
 
-const LEASE: &[Field] = &[
-    (1, "metadata", Form::Object(META)),
-    (2, "spec", Form::Object(LEASE_SPEC)),
-];
+const LEASE: &[Field] = &[(1, "metadata", Form::Object(META)), (2, "spec", Form::Object(LEASE_SPEC))];
 
 const REFERENCE: &[Field] = &[
     (1, "kind", Form::Text),
@@ -106,10 +103,7 @@ const REFERENCE: &[Field] = &[
 
 const SOURCE: &[Field] = &[(1, "component", Form::Text), (2, "host", Form::Text)];
 
-const SERIES: &[Field] = &[
-    (1, "count", Form::Int),
-    (2, "lastObservedTime", Form::MicroTime),
-];
+const SERIES: &[Field] = &[(1, "count", Form::Int), (2, "lastObservedTime", Form::MicroTime)];
 
 const EVENT: &[Field] = &[
     (1, "metadata", Form::Object(META)),
@@ -149,11 +143,7 @@ const MODERN_EVENT: &[Field] = &[
 
 const DELETE_OPTIONS: &[Field] = &[
     (1, "gracePeriodSeconds", Form::Int),
-    (
-        2,
-        "preconditions",
-        Form::Object(&[(1, "uid", Form::Text), (2, "resourceVersion", Form::Text)]),
-    ),
+    (2, "preconditions", Form::Object(&[(1, "uid", Form::Text), (2, "resourceVersion", Form::Text)])),
     (3, "orphanDependents", Form::Bool),
     (4, "propagationPolicy", Form::Text),
     (5, "dryRun", Form::Texts),
@@ -161,23 +151,15 @@ const DELETE_OPTIONS: &[Field] = &[
 
 const TYPE_META: &[Field] = &[(1, "apiVersion", Form::Text), (2, "kind", Form::Text)];
 
-const ENVELOPE: &[Field] = &[
-    (1, "type", Form::Object(TYPE_META)),
-    (2, "raw", Form::Bytes),
-];
+const ENVELOPE: &[Field] = &[(1, "type", Form::Object(TYPE_META)), (2, "raw", Form::Bytes)];
 
 /// Reads a body; the error says what is wrong with it.
 pub(super) fn decode(body: &[u8]) -> Result<Json, String> {
-    let body = body
-        .strip_prefix(MAGIC)
-        .ok_or("the body does not begin with the protobuf prefix of Kubernetes")?;
+    let body =
+        body.strip_prefix(MAGIC).ok_or("the body does not begin with the protobuf prefix of Kubernetes")?;
     let envelope = message(body, ENVELOPE, 0)?;
     let text = |field: &str| {
-        envelope
-            .get("type")
-            .and_then(|t| t.get(field))
-            .and_then(Value::as_str)
-            .unwrap_or_default()
+        envelope.get("type").and_then(|t| t.get(field)).and_then(Value::as_str).unwrap_or_default()
     };
     let (version, kind) = (text("apiVersion"), text("kind"));
     let fields = match (version, kind) {
@@ -189,15 +171,10 @@ pub(super) fn decode(body: &[u8]) -> Result<Json, String> {
         ("coordination.k8s.io/v1", "Lease") => LEASE,
         (_, "DeleteOptions") => DELETE_OPTIONS,
         _ => {
-            return Err(format!(
-                "{kind} of {version} is not read from protobuf by the embedded API"
-            ));
+            return Err(format!("{kind} of {version} is not read from protobuf by the embedded API"));
         }
     };
-    let raw = envelope
-        .get("raw")
-        .and_then(Value::as_str)
-        .unwrap_or_default();
+    let raw = envelope.get("raw").and_then(Value::as_str).unwrap_or_default();
     let raw = BASE64.decode(raw).map_err(|e| e.to_string())?;
     let mut object = message(&raw, fields, 0)?;
     object.insert("apiVersion".into(), version.into());
@@ -253,20 +230,12 @@ fn varint(bytes: &mut &[u8]) -> Result<u64, String> {
 }
 
 fn take<'a>(bytes: &mut &'a [u8], count: usize) -> Result<&'a [u8], String> {
-    let (head, tail) = bytes
-        .split_at_checked(count)
-        .ok_or("unexpected end of the body")?;
+    let (head, tail) = bytes.split_at_checked(count).ok_or("unexpected end of the body")?;
     *bytes = tail;
     Ok(head)
 }
 
-fn put(
-    object: &mut Json,
-    name: &str,
-    form: Form,
-    wire: &Wire<'_>,
-    depth: usize,
-) -> Result<(), String> {
+fn put(object: &mut Json, name: &str, form: Form, wire: &Wire<'_>, depth: usize) -> Result<(), String> {
     match (form, wire) {
         (Form::Int, Wire::Number(n)) => object.insert(name.to_owned(), n.cast_signed().into()),
         (Form::Bool, Wire::Number(n)) => object.insert(name.to_owned(), (*n != 0).into()),
@@ -277,9 +246,7 @@ fn put(
         (Form::Object(fields), Wire::Bytes(b)) => {
             object.insert(name.to_owned(), message(b, fields, depth + 1)?.into())
         }
-        (Form::Time, Wire::Bytes(b)) => {
-            object.insert(name.to_owned(), time(b, "%Y-%m-%dT%H:%M:%SZ")?.into())
-        }
+        (Form::Time, Wire::Bytes(b)) => object.insert(name.to_owned(), time(b, "%Y-%m-%dT%H:%M:%SZ")?.into()),
         (Form::MicroTime, Wire::Bytes(b)) => {
             object.insert(name.to_owned(), time(b, "%Y-%m-%dT%H:%M:%S.%6fZ")?.into())
         }
@@ -292,22 +259,10 @@ fn put(
             None
         }
         (Form::TextMap | Form::BytesMap, Wire::Bytes(b)) => {
-            let value = if matches!(form, Form::TextMap) {
-                Form::Text
-            } else {
-                Form::Bytes
-            };
+            let value = if matches!(form, Form::TextMap) { Form::Text } else { Form::Bytes };
             let entry = message(b, &[(1, "key", Form::Text), (2, "value", value)], depth + 1)?;
-            let text = |f: &str| {
-                entry
-                    .get(f)
-                    .and_then(Value::as_str)
-                    .unwrap_or_default()
-                    .to_owned()
-            };
-            let map = object
-                .entry(name.to_owned())
-                .or_insert_with(|| Value::Object(Map::new()));
+            let text = |f: &str| entry.get(f).and_then(Value::as_str).unwrap_or_default().to_owned();
+            let map = object.entry(name.to_owned()).or_insert_with(|| Value::Object(Map::new()));
             map[text("key")] = text("value").into();
             None
         }
@@ -317,9 +272,7 @@ fn put(
 }
 
 fn push(object: &mut Json, name: &str, value: Value) {
-    let list = object
-        .entry(name.to_owned())
-        .or_insert_with(|| Value::Array(Vec::new()));
+    let list = object.entry(name.to_owned()).or_insert_with(|| Value::Array(Vec::new()));
     if let Value::Array(list) = list {
         list.push(value);
     }
@@ -330,11 +283,7 @@ fn utf8(bytes: &[u8]) -> Result<&str, String> {
 }
 
 fn time(bytes: &[u8], format: &str) -> Result<String, String> {
-    let parts = message(
-        bytes,
-        &[(1, "seconds", Form::Int), (2, "nanos", Form::Int)],
-        0,
-    )?;
+    let parts = message(bytes, &[(1, "seconds", Form::Int), (2, "nanos", Form::Int)], 0)?;
     let number = |f: &str| parts.get(f).and_then(Value::as_i64).unwrap_or_default();
     let nanos = i32::try_from(number("nanos")).map_err(|e| e.to_string())?;
     let at = Timestamp::new(number("seconds"), nanos).map_err(|e| e.to_string())?;
@@ -364,22 +313,10 @@ mod tests {
         let label = [field(1, b"k"), field(2, b"v")].concat();
         // 1,996,672,768 seconds.
         let time = [8, 0x80, 0x9e, 0x8b, 0xb8, 0x07];
-        let meta = [
-            field(1, b"s"),
-            field(8, &time),
-            field(11, &label),
-            field(14, b"f/a"),
-            field(14, b"f/b"),
-        ]
-        .concat();
+        let meta = [field(1, b"s"), field(8, &time), field(11, &label), field(14, b"f/a"), field(14, b"f/b")]
+            .concat();
         let data = [field(1, b"a"), field(2, &[0xff, 0])].concat();
-        let raw = [
-            field(1, &meta),
-            field(2, &data),
-            field(3, b"Opaque"),
-            vec![5 << 3, 1],
-        ]
-        .concat();
+        let raw = [field(1, &meta), field(2, &data), field(3, b"Opaque"), vec![5 << 3, 1]].concat();
         assert_eq!(
             Value::Object(decode(&body("Secret", &raw)).unwrap()),
             json!({

@@ -22,9 +22,7 @@ use crate::{
 pub(crate) fn error(error: &ApiError, format: Format) -> Response<ResponseBody> {
     let mut response = value(error.code, &error.to_json(), format.yaml);
     if let Some(seconds) = error.retry_after_seconds() {
-        response
-            .headers_mut()
-            .insert(header::RETRY_AFTER, seconds.into());
+        response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
     }
     response
 }
@@ -36,11 +34,7 @@ pub(crate) fn value(code: u16, value: &Value, yaml: bool) -> Response<ResponseBo
 
 /// A text as a response.
 pub(crate) fn text(code: u16, text: &str) -> Response<ResponseBody> {
-    with_type(
-        code,
-        Bytes::from(text.to_owned()),
-        "text/plain; charset=utf-8",
-    )
+    with_type(code, Bytes::from(text.to_owned()), "text/plain; charset=utf-8")
 }
 
 /// An open watch as a response.
@@ -64,11 +58,8 @@ fn bytes(code: u16, json: Bytes, yaml: bool) -> Response<ResponseBody> {
 fn with_type(code: u16, body: Bytes, media: &'static str) -> Response<ResponseBody> {
     let mut response = Response::new(ResponseBody::once(body));
     // Codes come from this crate or from a fault; one that is none becomes 500.
-    *response.status_mut() =
-        StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    response
-        .headers_mut()
-        .insert(header::CONTENT_TYPE, HeaderValue::from_static(media));
+    *response.status_mut() = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(media));
     response
 }
 
@@ -82,38 +73,26 @@ pub(crate) fn outcome(
 ) -> Response<ResponseBody> {
     match outcome {
         Outcome::Status(status) => value(200, &status, format.yaml),
-        Outcome::One {
-            code,
-            object,
-            warnings,
-        } => {
+        Outcome::One { code, object, warnings } => {
             let json = match format.shape {
                 Shape::Table => {
                     let meta = json!({ "resourceVersion": object.revision.to_string() });
                     let rows = [table::row(target, &object, include, inner.now())];
-                    table::table(target, meta, rows.into(), true)
-                        .to_string()
-                        .into()
+                    table::table(target, meta, rows.into(), true).to_string().into()
                 }
                 Shape::Metadata => metadata_only(&object).to_string().into(),
                 _ => object_json(target, &object),
             };
             let mut response = bytes(code, json, format.yaml);
             for warning in &warnings {
-                if let Ok(value) =
-                    HeaderValue::from_str(&format!("299 - {}", Value::from(warning.as_str())))
+                if let Ok(value) = HeaderValue::from_str(&format!("299 - {}", Value::from(warning.as_str())))
                 {
                     response.headers_mut().append(header::WARNING, value);
                 }
             }
             response
         }
-        Outcome::Many {
-            objects,
-            revision,
-            continues,
-            remaining,
-        } => {
+        Outcome::Many { objects, revision, continues, remaining } => {
             let mut meta = json!({ "resourceVersion": revision.to_string() });
             if let Some(token) = continues {
                 meta["continue"] = token.into();
@@ -124,22 +103,16 @@ pub(crate) fn outcome(
             let json = match format.shape {
                 Shape::Table => {
                     let now = inner.now();
-                    let rows = objects
-                        .iter()
-                        .map(|o| table::row(target, o, include, now))
-                        .collect();
+                    let rows = objects.iter().map(|o| table::row(target, o, include, now)).collect();
                     table::table(target, meta, rows, true).to_string().into()
                 }
                 Shape::Metadata => {
-                    let items: Vec<Bytes> = objects
-                        .iter()
-                        .map(|o| metadata_only(o).to_string().into())
-                        .collect();
+                    let items: Vec<Bytes> =
+                        objects.iter().map(|o| metadata_only(o).to_string().into()).collect();
                     list("meta.k8s.io/v1", "PartialObjectMetadataList", &meta, &items)
                 }
                 _ => {
-                    let items: Vec<Bytes> =
-                        objects.iter().map(|o| object_json(target, o)).collect();
+                    let items: Vec<Bytes> = objects.iter().map(|o| object_json(target, o)).collect();
                     let version = target.resource.api_version(target.version);
                     list(&version, &target.resource.list_kind, &meta, &items)
                 }

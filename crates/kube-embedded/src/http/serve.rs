@@ -50,12 +50,7 @@ pub(crate) async fn serve(
 }
 
 fn actor_of(request: &http::Request<Incoming>) -> Arc<str> {
-    request
-        .headers()
-        .get(ACTOR)
-        .and_then(|v| v.to_str().ok())
-        .unwrap_or("http")
-        .into()
+    request.headers().get(ACTOR).and_then(|v| v.to_str().ok()).unwrap_or("http").into()
 }
 
 /// Whether an error of `accept` concerns a connection that broke before it was taken, not the listener.

@@ -23,10 +23,7 @@ pub struct EmbeddedService {
 
 impl EmbeddedService {
     pub(crate) fn new(server: Server, actor: &str) -> Self {
-        Self {
-            server,
-            actor: actor.into(),
-        }
+        Self { server, actor: actor.into() }
     }
 }
 

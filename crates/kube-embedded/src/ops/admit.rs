@@ -48,9 +48,7 @@ pub(crate) fn receive(
     let mut dropped = Vec::new();
     prune_metadata(&mut object, &mut dropped)?;
     if let Some(version) = target.version() {
-        version
-            .schema
-            .prune_object(&mut object, true, &Path::ROOT, &mut dropped);
+        version.schema.prune_object(&mut object, true, &Path::ROOT, &mut dropped);
     }
     let warnings = report(target, &dropped, options)?;
     let mut object = convert::to_storage(&target.resource, object);
@@ -61,12 +59,7 @@ pub(crate) fn receive(
 }
 
 fn check_identity(target: &Target, object: &Json) -> Result<(), ApiError> {
-    let text = |field: &str| {
-        object
-            .get(field)
-            .and_then(Value::as_str)
-            .unwrap_or_default()
-    };
+    let text = |field: &str| object.get(field).and_then(Value::as_str).unwrap_or_default();
     let wanted = target.resource.api_version(target.version);
     let (version, kind) = (text("apiVersion"), text("kind"));
     if !version.is_empty() && version != wanted {
@@ -104,22 +97,14 @@ fn prune_metadata(object: &mut Json, dropped: &mut Vec<String>) -> Result<(), Ap
     METADATA.validate(metadata, &path, &mut errors);
     match errors.first() {
         None => Ok(()),
-        Some(error) => Err(ApiError::bad_request(format!(
-            "the object provided is unrecognized: {}",
-            error.message()
-        ))),
+        Some(error) => {
+            Err(ApiError::bad_request(format!("the object provided is unrecognized: {}", error.message())))
+        }
     }
 }
 
-fn report(
-    target: &Target,
-    dropped: &[String],
-    options: WriteOptions,
-) -> Result<Vec<String>, ApiError> {
-    let warnings: Vec<String> = dropped
-        .iter()
-        .map(|f| format!("unknown field \"{f}\""))
-        .collect();
+fn report(target: &Target, dropped: &[String], options: WriteOptions) -> Result<Vec<String>, ApiError> {
+    let warnings: Vec<String> = dropped.iter().map(|f| format!("unknown field \"{f}\"")).collect();
     match options.fields {
         FieldValidation::Ignore => Ok(Vec::new()),
         FieldValidation::Warn => Ok(warnings),
@@ -134,12 +119,7 @@ fn report(
 }
 
 /// Fills in defaults and checks schema and rules; `old` is the stored object that this one replaces.
-pub(crate) fn check_content(
-    target: &Target,
-    object: &mut Json,
-    old: Option<&Json>,
-    errors: &mut Violations,
-) {
+pub(crate) fn check_content(target: &Target, object: &mut Json, old: Option<&Json>, errors: &mut Violations) {
     let Some(version) = target.version() else {
         return;
     };
@@ -195,23 +175,14 @@ fn check_custom(schema: &Schema, value: &Value, old: Option<&Json>, errors: &mut
 pub(crate) fn check_metadata(resource: &Resource, object: &Json, errors: &mut Violations) {
     let name = meta::text(object, "name");
     if name.is_empty() {
-        errors.push(FieldError::required(
-            "metadata.name",
-            "name or generateName is required",
-        ));
+        errors.push(FieldError::required("metadata.name", "name or generateName is required"));
     } else if let Some(why) = check_name(resource, name) {
         errors.push(FieldError::invalid_str("metadata.name", name, &why));
     }
     let Some(metadata) = meta::metadata(object) else {
         return;
     };
-    let map = |field: &str| {
-        metadata
-            .get(field)
-            .and_then(Value::as_object)
-            .into_iter()
-            .flatten()
-    };
+    let map = |field: &str| metadata.get(field).and_then(Value::as_object).into_iter().flatten();
     for (key, value) in map("labels") {
         let value = value.as_str().unwrap_or_default();
         if let Some(why) = names::check_qualified(key) {
@@ -233,11 +204,7 @@ pub(crate) fn check_metadata(resource: &Resource, object: &Json, errors: &mut Vi
     }
     for finalizer in meta::finalizers(object) {
         if let Some(why) = names::check_qualified(finalizer) {
-            errors.push(FieldError::invalid_str(
-                "metadata.finalizers",
-                finalizer,
-                &why,
-            ));
+            errors.push(FieldError::invalid_str("metadata.finalizers", finalizer, &why));
         }
     }
     check_owners(object, errors);
@@ -253,17 +220,9 @@ fn check_name(resource: &Resource, name: &str) -> Option<String> {
 fn check_owners(object: &Json, errors: &mut Violations) {
     for (index, owner) in meta::owners(object).enumerate() {
         for field in ["apiVersion", "kind", "name", "uid"] {
-            if owner
-                .get(field)
-                .and_then(Value::as_str)
-                .unwrap_or_default()
-                .is_empty()
-            {
+            if owner.get(field).and_then(Value::as_str).unwrap_or_default().is_empty() {
                 let path = format!("metadata.ownerReferences[{index}].{field}");
-                errors.push(FieldError::required(
-                    path,
-                    &format!("{field} must not be empty"),
-                ));
+                errors.push(FieldError::required(path, &format!("{field} must not be empty")));
             }
         }
     }
@@ -287,9 +246,7 @@ pub(crate) fn set_builtin_defaults(
     match resource.builtin {
         Some(Builtin::Namespace) => {
             let name = Value::from(meta::text(object, "name"));
-            let labels = meta::metadata_mut(object)
-                .entry("labels")
-                .or_insert_with(|| json!({}));
+            let labels = meta::metadata_mut(object).entry("labels").or_insert_with(|| json!({}));
             labels["kubernetes.io/metadata.name"] = name;
             if creating {
                 object.insert("spec".into(), json!({ "finalizers": ["kubernetes"] }));
@@ -329,18 +286,10 @@ fn check_builtin(resource: &Resource, object: &Json, old: Option<&Json>, errors:
         _ => return,
     };
     for field in data_fields {
-        for key in object
-            .get(*field)
-            .and_then(Value::as_object)
-            .into_iter()
-            .flatten()
-            .map(|(k, _)| k)
-        {
+        for key in object.get(*field).and_then(Value::as_object).into_iter().flatten().map(|(k, _)| k) {
             let fits = !key.is_empty()
                 && key.len() <= 253
-                && key
-                    .chars()
-                    .all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'));
+                && key.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'));
             if !fits {
                 errors.push(FieldError::invalid_str(
                     format!("{field}[{key}]"),
@@ -360,10 +309,7 @@ fn check_builtin(resource: &Resource, object: &Json, old: Option<&Json>, errors:
     if old.get("immutable").and_then(Value::as_bool) == Some(true) {
         for field in data_fields.iter().chain(&["immutable"]) {
             if old.get(*field) != object.get(*field) {
-                errors.push(FieldError::forbidden(
-                    *field,
-                    "field is immutable when `immutable` is set",
-                ));
+                errors.push(FieldError::forbidden(*field, "field is immutable when `immutable` is set"));
             }
         }
     }
@@ -379,18 +325,12 @@ fn check_secret_type(resource: &Resource, secret: &Json, errors: &mut Violations
         Some("kubernetes.io/ssh-auth") => "ssh-privatekey",
         _ => return,
     };
-    let Some(text) = secret
-        .get("data")
-        .and_then(|d| d.get(needed))
-        .and_then(Value::as_str)
-    else {
+    let Some(text) = secret.get("data").and_then(|d| d.get(needed)).and_then(Value::as_str) else {
         errors.push(FieldError::required(format!("data[{needed}]"), ""));
         return;
     };
     let is_json = || {
-        BASE64
-            .decode(text)
-            .is_ok_and(|bytes| serde_json::from_slice::<serde::de::IgnoredAny>(&bytes).is_ok())
+        BASE64.decode(text).is_ok_and(|bytes| serde_json::from_slice::<serde::de::IgnoredAny>(&bytes).is_ok())
     };
     if needed != "ssh-privatekey" && !is_json() {
         errors.push(FieldError::invalid_str(

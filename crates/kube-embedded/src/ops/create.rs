@@ -29,18 +29,12 @@ pub(crate) fn create(
     options: WriteOptions,
 ) -> Result<Outcome, Failure> {
     let resource = &target.resource;
-    let Received {
-        mut object,
-        warnings,
-    } = admit::receive(target, body, options)?;
+    let Received { mut object, warnings } = admit::receive(target, body, options)?;
     let name = meta::text(&object, "name").to_owned();
     if !meta::text(&object, "resourceVersion").is_empty() {
-        return Err(ApiError::new(
-            500,
-            "",
-            "resourceVersion should not be set on objects to be created",
-        )
-        .into());
+        return Err(
+            ApiError::new(500, "", "resourceVersion should not be set on objects to be created").into()
+        );
     }
     inner.with(|state| state.check_namespace(resource, &target.namespace, &name))?;
     prepare(inner, target, &mut object);
@@ -98,20 +92,13 @@ fn prepare(inner: &Inner, target: &Target, object: &mut Json) {
     }
     let uid = inner.with(State::new_uid);
     let meta = meta::metadata_mut(object);
-    for field in [
-        "deletionTimestamp",
-        "deletionGracePeriodSeconds",
-        "selfLink",
-        "managedFields",
-        "generation",
-    ] {
+    for field in
+        ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "managedFields", "generation"]
+    {
         meta.remove(field);
     }
     meta.insert("uid".into(), uid.into());
-    meta.insert(
-        "creationTimestamp".into(),
-        clock::seconds(inner.now()).into(),
-    );
+    meta.insert("creationTimestamp".into(), clock::seconds(inner.now()).into());
     if resource.has_generation() {
         meta.insert("generation".into(), 1.into());
     }
@@ -154,11 +141,7 @@ fn commit(
         return Err(ApiError::already_exists(resource.subject(), name).into());
     }
     if options.dry_run {
-        return Ok(Arc::new(Object::new(
-            resource,
-            object.clone(),
-            state.revision,
-        )));
+        return Ok(Arc::new(Object::new(resource, object.clone(), state.revision)));
     }
     let stored = state.put(resource, object.clone());
     state.settle(inner.now());

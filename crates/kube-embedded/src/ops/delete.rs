@@ -33,12 +33,8 @@ enum Policy {
 impl DeleteOptions {
     /// Reads the options from the body and, where it has none, from the query.
     pub fn read(body: &Json, query: &dyn Fn(&str) -> Option<String>) -> Result<Self, ApiError> {
-        let text = |field: &str| {
-            body.get(field)
-                .and_then(Value::as_str)
-                .map(str::to_owned)
-                .or_else(|| query(field))
-        };
+        let text =
+            |field: &str| body.get(field).and_then(Value::as_str).map(str::to_owned).or_else(|| query(field));
         let policy = match text("propagationPolicy").as_deref() {
             Some("Background") => Some(Policy::Background),
             Some("Foreground") => Some(Policy::Foreground),
@@ -60,15 +56,9 @@ impl DeleteOptions {
             }
         };
         let precondition = |field: &str| {
-            body.get("preconditions")
-                .and_then(|p| p.get(field))
-                .and_then(Value::as_str)
-                .map(str::to_owned)
+            body.get("preconditions").and_then(|p| p.get(field)).and_then(Value::as_str).map(str::to_owned)
         };
-        let dry_run = body
-            .get("dryRun")
-            .and_then(Value::as_array)
-            .is_some_and(|l| !l.is_empty())
+        let dry_run = body.get("dryRun").and_then(Value::as_array).is_some_and(|l| !l.is_empty())
             || query("dryRun").is_some_and(|d| d == "All");
         Ok(Self {
             dry_run,
@@ -113,11 +103,7 @@ impl DeleteOptions {
 }
 
 /// Deletes one object.
-pub(crate) fn delete(
-    inner: &Inner,
-    target: &Target,
-    options: &DeleteOptions,
-) -> Result<Outcome, Failure> {
+pub(crate) fn delete(inner: &Inner, target: &Target, options: &DeleteOptions) -> Result<Outcome, Failure> {
     inner.with(|state| {
         if state.fenced.contains(&target.info.actor) {
             return Err(Failure::Fenced);
@@ -138,28 +124,17 @@ fn delete_key(
 ) -> Result<Outcome, ApiError> {
     let resource = &target.resource;
     let not_found = || ApiError::not_found(resource.subject(), &key.name);
-    let object = state
-        .get(resource.table, key)
-        .ok_or_else(not_found)?
-        .clone();
+    let object = state.get(resource.table, key).ok_or_else(not_found)?.clone();
     options.check(target, &object)?;
-    if resource.builtin == Some(Builtin::Namespace)
-        && matches!(&*key.name, "default" | "kube-system")
-    {
+    if resource.builtin == Some(Builtin::Namespace) && matches!(&*key.name, "default" | "kube-system") {
         let why = "this namespace may not be deleted";
         return Err(ApiError::forbidden(resource.subject(), &key.name, why));
     }
     if options.dry_run {
         return Ok(Outcome::Status(success(target, &object)));
     }
-    let (left, gone) = state
-        .delete(resource, key, options.finalizer(), inner.now())
-        .ok_or_else(not_found)?;
-    if gone {
-        Ok(Outcome::Status(success(target, &left)))
-    } else {
-        Ok(Outcome::one(200, left, Vec::new()))
-    }
+    let (left, gone) = state.delete(resource, key, options.finalizer(), inner.now()).ok_or_else(not_found)?;
+    if gone { Ok(Outcome::Status(success(target, &left))) } else { Ok(Outcome::one(200, left, Vec::new())) }
 }
 
 fn success(target: &Target, object: &Object) -> Value {
@@ -198,11 +173,6 @@ pub(crate) fn delete_collection(
             }
         }
         state.settle(inner.now());
-        Ok(Outcome::Many {
-            objects,
-            revision: state.revision,
-            continues: None,
-            remaining: None,
-        })
+        Ok(Outcome::Many { objects, revision: state.revision, continues: None, remaining: None })
     })
 }

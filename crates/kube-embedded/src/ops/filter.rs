@@ -37,25 +37,13 @@ impl Filter {
         let mut terms = selector::parse_fields(fields)?
             .into_iter()
             .map(|term| {
-                Ok(Term {
-                    field: resolve(target, &term.field)?,
-                    value: term.value,
-                    negated: term.negated,
-                })
+                Ok(Term { field: resolve(target, &term.field)?, value: term.value, negated: term.negated })
             })
             .collect::<Result<Vec<_>, ApiError>>()?;
         if !target.name.is_empty() {
-            terms.push(Term {
-                field: Field::Name,
-                value: target.name.to_string(),
-                negated: false,
-            });
+            terms.push(Term { field: Field::Name, value: target.name.to_string(), negated: false });
         }
-        Ok(Self {
-            namespace: target.namespace.clone(),
-            labels: LabelSelector::parse(labels)?,
-            terms,
-        })
+        Ok(Self { namespace: target.namespace.clone(), labels: LabelSelector::parse(labels)?, terms })
     }
 
     /// Whether only the namespace narrows the choice.
@@ -65,18 +53,13 @@ impl Filter {
 
     /// The one name that can fit, if there is one.
     pub fn name(&self) -> Option<&str> {
-        self.terms
-            .iter()
-            .find(|t| t.field == Field::Name && !t.negated)
-            .map(|t| t.value.as_str())
+        self.terms.iter().find(|t| t.field == Field::Name && !t.negated).map(|t| t.value.as_str())
     }
 
     /// The fields that must have a value, with it.
     pub fn wanted(&self) -> impl Iterator<Item = (usize, &str)> {
         self.terms.iter().filter_map(|t| match t.field {
-            Field::Selectable(index) if !t.negated && !t.value.is_empty() => {
-                Some((index, t.value.as_str()))
-            }
+            Field::Selectable(index) if !t.negated && !t.value.is_empty() => Some((index, t.value.as_str())),
             _ => None,
         })
     }
@@ -93,11 +76,9 @@ impl Term {
         let found = match self.field {
             Field::Name => &object.key.name,
             Field::Namespace => &object.key.namespace,
-            Field::Selectable(index) => object
-                .fields
-                .get(index)
-                .and_then(Option::as_deref)
-                .unwrap_or_default(),
+            Field::Selectable(index) => {
+                object.fields.get(index).and_then(Option::as_deref).unwrap_or_default()
+            }
         };
         (found == self.value) != self.negated
     }
@@ -110,13 +91,7 @@ fn resolve(target: &Target, name: &str) -> Result<Field, ApiError> {
         _ => {}
     }
     let selectable = target.version().map(|v| &*v.selectable).unwrap_or_default();
-    let found = selectable.iter().find(|i| {
-        target
-            .resource
-            .fields
-            .get(**i)
-            .is_some_and(|f| *f.name == *name)
-    });
+    let found = selectable.iter().find(|i| target.resource.fields.get(**i).is_some_and(|f| *f.name == *name));
     found
         .map(|i| Field::Selectable(*i))
         .ok_or_else(|| ApiError::bad_request(format!("field label not supported: {name}")))

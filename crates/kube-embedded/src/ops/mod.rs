@@ -74,27 +74,14 @@ impl From<ApiError> for Failure {
 /// What a request came to.
 #[derive(Debug)]
 pub(crate) enum Outcome {
-    One {
-        code: u16,
-        object: Arc<Object>,
-        warnings: Vec<String>,
-    },
-    Many {
-        objects: Vec<Arc<Object>>,
-        revision: u64,
-        continues: Option<String>,
-        remaining: Option<usize>,
-    },
+    One { code: u16, object: Arc<Object>, warnings: Vec<String> },
+    Many { objects: Vec<Arc<Object>>, revision: u64, continues: Option<String>, remaining: Option<usize> },
     Status(Value),
 }
 
 impl Outcome {
     pub fn one(code: u16, object: Arc<Object>, warnings: Vec<String>) -> Self {
-        Self::One {
-            code,
-            object,
-            warnings,
-        }
+        Self::One { code, object, warnings }
     }
 }
 

@@ -56,19 +56,13 @@ struct Start {
 
 impl Start {
     fn at(revision: u64) -> Self {
-        Self {
-            revision,
-            after: None,
-            seen: 0,
-        }
+        Self { revision, after: None, seen: 0 }
     }
 }
 
 /// How many objects a namespace (empty: all) had before the changes to undo.
 fn total(table: &Table, namespace: &str, undo: &BTreeMap<Key, Option<Arc<Object>>>) -> usize {
-    let concerned = undo
-        .iter()
-        .filter(|(key, _)| namespace.is_empty() || *key.namespace == *namespace);
+    let concerned = undo.iter().filter(|(key, _)| namespace.is_empty() || *key.namespace == *namespace);
     let (mut gone, mut new) = (0, 0);
     for (key, old) in concerned {
         match (old.is_some(), table.get(key).is_some()) {
@@ -87,15 +81,8 @@ pub(crate) fn list(
     filter: &Filter,
     options: &ListOptions,
 ) -> Result<Outcome, ApiError> {
-    let table = state
-        .tables
-        .get(&target.resource.table)
-        .ok_or_else(ApiError::unknown_path)?;
-    let Start {
-        revision,
-        after,
-        seen,
-    } = start(state, target, options)?;
+    let table = state.tables.get(&target.resource.table).ok_or_else(ApiError::unknown_path)?;
+    let Start { revision, after, seen } = start(state, target, options)?;
     if revision < table.floor {
         return Err(too_old(options));
     }
@@ -122,12 +109,7 @@ pub(crate) fn list(
     });
     let remaining = (more && filter.takes_all())
         .then(|| total(table, &filter.namespace, &undo).saturating_sub(seen + objects.len()));
-    Ok(Outcome::Many {
-        objects,
-        revision,
-        continues,
-        remaining,
-    })
+    Ok(Outcome::Many { objects, revision, continues, remaining })
 }
 
 /// The revision that a list shows, and the key behind which it begins.
@@ -138,19 +120,14 @@ fn start(state: &State, target: &Target, options: &ListOptions) -> Result<Start,
                 "specifying resource version is not allowed when using continue",
             ));
         }
-        let invalid =
-            || ApiError::bad_request("continue key is not valid: the token is not from this list");
+        let invalid = || ApiError::bad_request("continue key is not valid: the token is not from this list");
         let bytes = BASE64.decode(&options.continues).map_err(|_| invalid())?;
         let token: Continue = serde_json::from_slice(&bytes).map_err(|_| invalid())?;
         let fits = token.of == *target.resource.plural
             && (target.namespace.is_empty() || *token.ns == *target.namespace)
             && token.rv <= state.revision;
         return if fits {
-            Ok(Start {
-                revision: token.rv,
-                after: Some(Key::new(&token.ns, &token.name)),
-                seen: token.seen,
-            })
+            Ok(Start { revision: token.rv, after: Some(Key::new(&token.ns, &token.name)), seen: token.seen })
         } else {
             Err(invalid())
         };
@@ -158,9 +135,9 @@ fn start(state: &State, target: &Target, options: &ListOptions) -> Result<Start,
     let asked = parse_version(&options.resource_version)?;
     match (asked, options.version_match.as_str()) {
         (None, "") => Ok(Start::at(state.revision)),
-        (None, _) => Err(ApiError::bad_request(
-            "resourceVersionMatch is forbidden unless resourceVersion is provided",
-        )),
+        (None, _) => {
+            Err(ApiError::bad_request("resourceVersionMatch is forbidden unless resourceVersion is provided"))
+        }
         (Some(asked), _) if asked > state.revision => Err(too_new(asked, state.revision)),
         (Some(0), "Exact") => Err(ApiError::bad_request(
             "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"",
@@ -179,9 +156,7 @@ pub(crate) fn parse_version(text: &str) -> Result<Option<u64>, ApiError> {
         return Ok(None);
     }
     text.parse().map(Some).map_err(|_| {
-        ApiError::bad_request(format!(
-            "resourceVersion: Invalid value: \"{text}\": must be a number"
-        ))
+        ApiError::bad_request(format!("resourceVersion: Invalid value: \"{text}\": must be a number"))
     })
 }
 
@@ -254,10 +229,8 @@ fn candidates<'a>(
         let key = Key::new(&filter.namespace, name);
         return Box::new(table.get(&key).into_iter().filter(move |o| behind(&&o.key)));
     }
-    let keys = filter
-        .wanted()
-        .filter_map(|(field, value)| table.lookup(field, value))
-        .min_by_key(|keys| keys.len());
+    let keys =
+        filter.wanted().filter_map(|(field, value)| table.lookup(field, value)).min_by_key(|keys| keys.len());
     match keys {
         Some(keys) => Box::new(keys.iter().filter(behind).filter_map(|key| table.get(key))),
         None => Box::new(table.range(&filter.namespace, after)),

@@ -47,9 +47,7 @@ pub(crate) fn update(
             .with(|state| state.get(resource.table, &key).cloned())
             .ok_or_else(|| ApiError::not_found(resource.subject(), &target.name))?;
         let change = Change::prepare(inner, target, options, replace, &old, make)?;
-        if let Some(stored) =
-            inner.with(|state| commit(inner, state, target, &old, &change, options))?
-        {
+        if let Some(stored) = inner.with(|state| commit(inner, state, target, &old, &change, options))? {
             return Ok(Outcome::one(200, stored, change.warnings));
         }
         // Somebody else was faster; what they wrote is the new old.
@@ -74,16 +72,9 @@ impl Change {
     ) -> Result<Self, ApiError> {
         let resource = &target.resource;
         let before = old.parse();
-        let made = make(convert::to_version(
-            resource,
-            target.version,
-            before.clone(),
-        ))?;
+        let made = make(convert::to_version(resource, target.version, before.clone()))?;
         let mut errors = Vec::new();
-        let Received {
-            mut object,
-            warnings,
-        } = admit::receive(target, made, options)?;
+        let Received { mut object, warnings } = admit::receive(target, made, options)?;
         check_preconditions(target, &object, old, replace)?;
         keep_system_fields(&mut object, &before, &mut errors);
         if target.status {
@@ -109,28 +100,15 @@ impl Change {
         bump_generation(target, &mut object, &before);
         let version = meta::text(&before, "resourceVersion").to_owned();
         meta::metadata_mut(&mut object).insert("resourceVersion".into(), version.into());
-        Ok(Self {
-            same: object == before,
-            object,
-            definition,
-            warnings,
-        })
+        Ok(Self { same: object == before, object, definition, warnings })
     }
 }
 
-fn check_preconditions(
-    target: &Target,
-    object: &Json,
-    old: &Object,
-    replace: bool,
-) -> Result<(), ApiError> {
+fn check_preconditions(target: &Target, object: &Json, old: &Object, replace: bool) -> Result<(), ApiError> {
     let subject = target.resource.subject();
     let uid = meta::text(object, "uid");
     if !uid.is_empty() && *uid != *old.uid {
-        let why = format!(
-            "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
-            old.uid
-        );
+        let why = format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {}", old.uid);
         return Err(ApiError::conflict(subject, &target.name, &why));
     }
     let version = meta::text(object, "resourceVersion");
@@ -151,11 +129,7 @@ fn check_preconditions(
 fn keep_system_fields(object: &mut Json, before: &Json, errors: &mut Vec<FieldError>) {
     let name = meta::text(object, "name");
     if name != meta::text(before, "name") {
-        errors.push(FieldError::invalid_str(
-            "metadata.name",
-            name,
-            "field is immutable",
-        ));
+        errors.push(FieldError::invalid_str("metadata.name", name, "field is immutable"));
     }
     let old = meta::metadata(before);
     let new = meta::metadata_mut(object);
@@ -198,10 +172,7 @@ fn check_new_finalizers(object: &Json, before: &Json, errors: &mut Vec<FieldErro
         return;
     }
     let old = meta::finalizers(before);
-    let mut new: Vec<&str> = meta::finalizers(object)
-        .into_iter()
-        .filter(|f| !old.contains(f))
-        .collect();
+    let mut new: Vec<&str> = meta::finalizers(object).into_iter().filter(|f| !old.contains(f)).collect();
     if new.is_empty() {
         return;
     }
@@ -222,10 +193,8 @@ fn bump_generation(target: &Target, object: &mut Json, before: &Json) {
     }
     let counts = |name: &str| name != "metadata" && !(name == "status" && target.has_status());
     let content = |o: &Json| o.keys().filter(|name| counts(name)).count();
-    let same = object
-        .iter()
-        .filter(|(name, _)| counts(name))
-        .all(|(name, value)| before.get(name) == Some(value));
+    let same =
+        object.iter().filter(|(name, _)| counts(name)).all(|(name, value)| before.get(name) == Some(value));
     if !same || content(object) != content(before) {
         let next = meta::generation(before) + 1;
         meta::metadata_mut(object).insert("generation".into(), next.into());
@@ -249,17 +218,12 @@ fn commit(
     if !current.is_some_and(|c| Arc::ptr_eq(c, old)) {
         return Ok(None);
     }
-    let ends =
-        old.deleting && meta::finalizers(&change.object).is_empty() && resource.table != NAMESPACES;
+    let ends = old.deleting && meta::finalizers(&change.object).is_empty() && resource.table != NAMESPACES;
     if change.same && !ends {
         return Ok(Some(old.clone()));
     }
     if options.dry_run {
-        return Ok(Some(Arc::new(Object::new(
-            resource,
-            change.object.clone(),
-            old.revision,
-        ))));
+        return Ok(Some(Arc::new(Object::new(resource, change.object.clone(), old.revision))));
     }
     let stored = if ends {
         state.remove(resource.table, &old.key);

@@ -31,16 +31,12 @@ pub(super) fn compile(
 fn compilation_error(path: &Path<'_>, error: &CompilationError) -> FieldError {
     let (field, text) = match error {
         CompilationError::Parse { rule, .. } => ("rule", rule.as_str()),
-        CompilationError::MessageExpressionParse {
-            message_expression, ..
-        } => ("messageExpression", message_expression.as_str()),
+        CompilationError::MessageExpressionParse { message_expression, .. } => {
+            ("messageExpression", message_expression.as_str())
+        }
         _ => ("rule", ""),
     };
-    FieldError::invalid_str(
-        path.field(field).to_string(),
-        text,
-        &format!("compilation failed: {error}"),
-    )
+    FieldError::invalid_str(path.field(field).to_string(), text, &format!("compilation failed: {error}"))
 }
 
 impl Schema {
@@ -96,9 +92,7 @@ impl Schema {
         let ListType::Map(keys) = &self.list_type else {
             return None;
         };
-        old?.as_array()?
-            .iter()
-            .find(|o| keys.iter().all(|k| o.get(k) == entry.get(k)))
+        old?.as_array()?.iter().find(|o| keys.iter().all(|k| o.get(k) == entry.get(k)))
     }
 }
 

@@ -13,9 +13,7 @@ impl Schema {
         match value {
             Value::Object(map) => {
                 for (name, schema) in self.properties.iter().filter(|(_, s)| s.has_defaults) {
-                    let missing = map
-                        .get(name)
-                        .is_none_or(|v| v.is_null() && !schema.nullable);
+                    let missing = map.get(name).is_none_or(|v| v.is_null() && !schema.nullable);
                     if let (true, Some(default)) = (missing, &schema.default) {
                         map.insert(name.clone(), default.clone());
                     }

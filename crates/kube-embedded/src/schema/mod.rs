@@ -89,10 +89,7 @@ pub(crate) struct Limits {
 
 /// One node of a structural schema.
 #[derive(Debug)]
-#[allow(
-    clippy::struct_excessive_bools,
-    reason = "each is a keyword of the schema language"
-)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a keyword of the schema language")]
 pub(crate) struct Schema {
     pub kind: Option<Type>,
     pub nullable: bool,
@@ -133,10 +130,7 @@ impl Schema {
         let parsed = Self::parse(schema, path, errors, Place::Root);
         if parsed.kind != Some(Type::Object) {
             let error = match parsed.kind {
-                None => FieldError::required(
-                    path.field("type").to_string(),
-                    "must not be empty at the root",
-                ),
+                None => FieldError::required(path.field("type").to_string(), "must not be empty at the root"),
                 Some(found) => FieldError::invalid_str(
                     path.field("type").to_string(),
                     found.as_str(),
@@ -149,12 +143,7 @@ impl Schema {
     }
 
     fn parse(schema: &Value, path: &Path<'_>, errors: &mut Vec<FieldError>, place: Place) -> Self {
-        let flag = |name: &str| {
-            schema
-                .get(name)
-                .and_then(Value::as_bool)
-                .unwrap_or_default()
-        };
+        let flag = |name: &str| schema.get(name).and_then(Value::as_bool).unwrap_or_default();
         let preserve_unknown = flag("x-kubernetes-preserve-unknown-fields");
         let int_or_string = flag("x-kubernetes-int-or-string");
         let kind = parse_type(schema, path, errors);
@@ -169,15 +158,13 @@ impl Schema {
             .get("items")
             .map(|s| Box::new(Self::parse(s, &path.field("items"), errors, place.below())));
         let additional = parse_additional(schema, path, errors, place);
-        let branches = |name: &'static str, errors: &mut Vec<FieldError>| {
-            parse_branches(schema, name, path, errors)
-        };
+        let branches =
+            |name: &'static str, errors: &mut Vec<FieldError>| parse_branches(schema, name, path, errors);
         let all_of = branches("allOf", errors);
         let any_of = branches("anyOf", errors);
         let one_of = branches("oneOf", errors);
-        let not = schema
-            .get("not")
-            .map(|s| Box::new(Self::parse(s, &path.field("not"), errors, Place::Branch)));
+        let not =
+            schema.get("not").map(|s| Box::new(Self::parse(s, &path.field("not"), errors, Place::Branch)));
         let mut parsed = Self {
             kind,
             nullable: flag("nullable"),
@@ -185,16 +172,9 @@ impl Schema {
             additional,
             items,
             required: text_list(schema.get("required")),
-            allowed: schema
-                .get("enum")
-                .and_then(Value::as_array)
-                .cloned()
-                .unwrap_or_default(),
+            allowed: schema.get("enum").and_then(Value::as_array).cloned().unwrap_or_default(),
             pattern: parse_pattern(schema, path, errors),
-            format: schema
-                .get("format")
-                .and_then(Value::as_str)
-                .map(str::to_owned),
+            format: schema.get("format").and_then(Value::as_str).map(str::to_owned),
             limits: parse_limits(schema),
             preserve_unknown,
             int_or_string,
@@ -224,10 +204,7 @@ impl Schema {
             Additional::Schema(schema) => Some(&**schema),
             _ => None,
         };
-        self.properties
-            .values()
-            .chain(self.items.as_deref())
-            .chain(additional)
+        self.properties.values().chain(self.items.as_deref()).chain(additional)
     }
 }
 
@@ -249,19 +226,11 @@ impl Place {
 }
 
 fn parse_type(schema: &Value, path: &Path<'_>, errors: &mut Vec<FieldError>) -> Option<Type> {
-    let name = schema
-        .get("type")
-        .and_then(Value::as_str)
-        .filter(|n| !n.is_empty())?;
+    let name = schema.get("type").and_then(Value::as_str).filter(|n| !n.is_empty())?;
     let kind = Type::parse(name);
     if kind.is_none() {
-        let supported =
-            ["array", "boolean", "integer", "number", "object", "string"].map(Value::from);
-        errors.push(FieldError::not_supported(
-            path.field("type").to_string(),
-            &name.into(),
-            &supported,
-        ));
+        let supported = ["array", "boolean", "integer", "number", "object", "string"].map(Value::from);
+        errors.push(FieldError::not_supported(path.field("type").to_string(), &name.into(), &supported));
     }
     kind
 }
@@ -280,13 +249,9 @@ fn parse_properties(
         .flatten()
         .map(|(name, s)| {
             // The shape of these three is fixed for every object; a CRD may leave it out.
-            let fixed =
-                place == Place::Root && matches!(name.as_str(), "metadata" | "apiVersion" | "kind");
+            let fixed = place == Place::Root && matches!(name.as_str(), "metadata" | "apiVersion" | "kind");
             let place = if fixed { Place::Branch } else { place.below() };
-            (
-                name.clone(),
-                Schema::parse(s, &below.key(name), errors, place),
-            )
+            (name.clone(), Schema::parse(s, &below.key(name), errors, place))
         })
         .collect()
 }
@@ -325,19 +290,12 @@ fn parse_branches(
 }
 
 fn parse_pattern(schema: &Value, path: &Path<'_>, errors: &mut Vec<FieldError>) -> Option<Regex> {
-    let pattern = schema
-        .get("pattern")
-        .and_then(Value::as_str)
-        .filter(|p| !p.is_empty())?;
+    let pattern = schema.get("pattern").and_then(Value::as_str).filter(|p| !p.is_empty())?;
     match Regex::new(pattern) {
         Ok(regex) => Some(regex),
         Err(error) => {
             let detail = format!("must be a valid regular expression, but isn't: {error}");
-            errors.push(FieldError::invalid_str(
-                path.field("pattern").to_string(),
-                pattern,
-                &detail,
-            ));
+            errors.push(FieldError::invalid_str(path.field("pattern").to_string(), pattern, &detail));
             None
         }
     }
@@ -346,12 +304,7 @@ fn parse_pattern(schema: &Value, path: &Path<'_>, errors: &mut Vec<FieldError>) 
 fn parse_limits(schema: &Value) -> Limits {
     let count = |name: &str| schema.get(name).and_then(Value::as_u64);
     let number = |name: &str| schema.get(name).and_then(Value::as_f64);
-    let flag = |name: &str| {
-        schema
-            .get(name)
-            .and_then(Value::as_bool)
-            .unwrap_or_default()
-    };
+    let flag = |name: &str| schema.get(name).and_then(Value::as_bool).unwrap_or_default();
     Limits {
         min_length: count("minLength"),
         max_length: count("maxLength"),
@@ -377,10 +330,7 @@ fn parse_list_type(schema: &Value) -> ListType {
 }
 
 fn text_list(value: Option<&Value>) -> Vec<String> {
-    crate::meta::strings(value)
-        .into_iter()
-        .map(str::to_owned)
-        .collect()
+    crate::meta::strings(value).into_iter().map(str::to_owned).collect()
 }
 
 impl Schema {

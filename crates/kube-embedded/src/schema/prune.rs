@@ -11,13 +11,7 @@ const OBJECT_FIELDS: [&str; 3] = ["apiVersion", "kind", "metadata"];
 impl Schema {
     /// Drops what the schema does not name. `whole` says that the value is a whole object, whose type and metadata
     /// are no matter of the schema.
-    pub fn prune(
-        &self,
-        value: &mut Value,
-        whole: bool,
-        path: &Path<'_>,
-        dropped: &mut Vec<String>,
-    ) {
+    pub fn prune(&self, value: &mut Value, whole: bool, path: &Path<'_>, dropped: &mut Vec<String>) {
         match value {
             Value::Object(map) => self.prune_object(map, whole || self.embedded, path, dropped),
             Value::Array(list) => {

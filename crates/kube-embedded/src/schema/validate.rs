@@ -19,17 +19,12 @@ impl Schema {
             return;
         }
         if !self.allowed.is_empty() && !self.allowed.contains(value) {
-            errors.push(FieldError::not_supported(
-                path.to_string(),
-                value,
-                &self.allowed,
-            ));
+            errors.push(FieldError::not_supported(path.to_string(), value, &self.allowed));
         }
         match value {
             Value::String(text) => self.check_string(text, path, errors),
             Value::Number(number) => {
-                self.limits
-                    .check_number(number.as_f64().unwrap_or_default(), value, path, errors);
+                self.limits.check_number(number.as_f64().unwrap_or_default(), value, path, errors);
             }
             Value::Array(list) => self.check_list(list, path, errors),
             Value::Object(map) => self.check_object(map, path, errors),
@@ -42,11 +37,7 @@ impl Schema {
     pub fn validate_update(&self, value: &Value, old: &Value, errors: &mut Violations) {
         let mut found = Vec::new();
         self.validate(value, &Path::ROOT, &mut found);
-        errors.extend(
-            found
-                .into_iter()
-                .filter(|e| !unchanged(value, old, &e.field)),
-        );
+        errors.extend(found.into_iter().filter(|e| !unchanged(value, old, &e.field)));
     }
 
     fn check_type(&self, value: &Value, path: &Path<'_>, errors: &mut Violations) -> bool {
@@ -94,10 +85,7 @@ impl Schema {
         if let Some(format) = &self.format
             && !has_format(text, format)
         {
-            let detail = format!(
-                "{path} in body must be of type {format}: {}",
-                Value::from(text)
-            );
+            let detail = format!("{path} in body must be of type {format}: {}", Value::from(text));
             errors.push(FieldError::invalid_str(path.to_string(), text, &detail));
         }
     }
@@ -112,19 +100,11 @@ impl Schema {
             && (list.len() as u64) < min
         {
             let detail = format!("{path} in body should have at least {min} items");
-            errors.push(FieldError::invalid(
-                path.to_string(),
-                &Value::from(list),
-                &detail,
-            ));
+            errors.push(FieldError::invalid(path.to_string(), &Value::from(list), &detail));
         }
         if self.limits.unique_items && (1..list.len()).any(|i| list[..i].contains(&list[i])) {
             let detail = format!("{path} in body shouldn't contain duplicates");
-            errors.push(FieldError::invalid(
-                path.to_string(),
-                &Value::from(list),
-                &detail,
-            ));
+            errors.push(FieldError::invalid(path.to_string(), &Value::from(list), &detail));
         }
         if let Some(items) = &self.items {
             for (index, child) in list.iter().enumerate() {
@@ -140,10 +120,8 @@ impl Schema {
             ListType::Set => Some(entry.clone()),
             ListType::Map(keys) => {
                 let object = entry.as_object()?;
-                let picked: Map<String, Value> = keys
-                    .iter()
-                    .filter_map(|k| object.get(k).map(|v| (k.clone(), v.clone())))
-                    .collect();
+                let picked: Map<String, Value> =
+                    keys.iter().filter_map(|k| object.get(k).map(|v| (k.clone(), v.clone()))).collect();
                 Some(Value::Object(picked))
             }
         };
@@ -176,11 +154,7 @@ impl Schema {
             && (map.len() as u64) < min
         {
             let detail = format!("{path} in body should have at least {min} properties");
-            errors.push(FieldError::invalid(
-                path.to_string(),
-                &Value::Object(map.clone()),
-                &detail,
-            ));
+            errors.push(FieldError::invalid(path.to_string(), &Value::Object(map.clone()), &detail));
         }
         for (name, child) in map {
             if let Some(schema) = self.properties.get(name) {
@@ -197,12 +171,9 @@ impl Schema {
             schema.validate(value, path, &mut found);
             found.is_empty()
         };
-        let mut fail =
-            |detail: String| errors.push(FieldError::invalid(path.to_string(), value, &detail));
+        let mut fail = |detail: String| errors.push(FieldError::invalid(path.to_string(), value, &detail));
         if !self.any_of.is_empty() && !self.any_of.iter().any(passes) {
-            fail(format!(
-                "{path} in body must validate at least one schema (anyOf)"
-            ));
+            fail(format!("{path} in body must validate at least one schema (anyOf)"));
         }
         if !self.one_of.is_empty() {
             let count = self.one_of.iter().filter(|s| passes(s)).count();
@@ -212,9 +183,7 @@ impl Schema {
                 } else {
                     format!("Found {count} valid alternatives")
                 };
-                fail(format!(
-                    "{path} in body must validate one and only one schema (oneOf). {found}"
-                ));
+                fail(format!("{path} in body must validate one and only one schema (oneOf). {found}"));
             }
         }
         if self.not.as_deref().is_some_and(passes) {
@@ -302,9 +271,7 @@ fn is_uuid(text: &str) -> bool {
 /// Standard base64 with padding.
 pub(crate) fn is_base64(text: &str) -> bool {
     use base64::Engine as _;
-    base64::engine::general_purpose::STANDARD
-        .decode(text)
-        .is_ok()
+    base64::engine::general_purpose::STANDARD.decode(text).is_ok()
 }
 
 /// `1h2m3.5s` and the like.
@@ -317,16 +284,12 @@ fn is_go_duration(text: &str) -> bool {
         return false;
     }
     while !rest.is_empty() {
-        let digits = rest
-            .find(|c: char| !c.is_ascii_digit() && c != '.')
-            .unwrap_or(rest.len());
+        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
         if digits == 0 || rest[..digits].parse::<f64>().is_err() {
             return false;
         }
         rest = &rest[digits..];
-        let Some(unit) = ["ns", "us", "µs", "ms", "s", "m", "h"]
-            .iter()
-            .find(|u| rest.starts_with(**u))
+        let Some(unit) = ["ns", "us", "µs", "ms", "s", "m", "h"].iter().find(|u| rest.starts_with(**u))
         else {
             return false;
         };

@@ -62,9 +62,7 @@ impl State {
             self.pending.push(Pending::Deleting(NAMESPACES, key));
         }
         match resource.builtin {
-            None => self
-                .pending
-                .push(Pending::Deleting(CRDS, Self::crd_key(resource))),
+            None => self.pending.push(Pending::Deleting(CRDS, Self::crd_key(resource))),
             Some(Builtin::Crd) => {
                 let crd = object.parse();
                 let spec = crd.get("spec");
@@ -86,9 +84,7 @@ impl State {
             return;
         }
         let json = object.parse();
-        let states: Vec<Owner> = meta::owners(&json)
-            .map(|o| self.owner_state(o, &key.namespace))
-            .collect();
+        let states: Vec<Owner> = meta::owners(&json).map(|o| self.owner_state(o, &key.namespace)).collect();
         let Some(resource) = self.tables.get(&table).map(|t| t.resource.clone()) else {
             return;
         };
@@ -158,22 +154,13 @@ impl State {
                 continue;
             };
             let json = object.parse();
-            let stays: Vec<bool> = meta::owners(&json)
-                .map(|o| o.get("uid").and_then(Value::as_str) != Some(uid))
-                .collect();
-            self.put(
-                &resource,
-                keep_owners(json, |i| stays.get(i) == Some(&true)),
-            );
+            let stays: Vec<bool> =
+                meta::owners(&json).map(|o| o.get("uid").and_then(Value::as_str) != Some(uid)).collect();
+            self.put(&resource, keep_owners(json, |i| stays.get(i) == Some(&true)));
         }
     }
 
-    fn advance_foreground(
-        &mut self,
-        resource: &Arc<Resource>,
-        object: &Object,
-        now: jiff::Timestamp,
-    ) {
+    fn advance_foreground(&mut self, resource: &Arc<Resource>, object: &Object, now: jiff::Timestamp) {
         let mut blocked = false;
         for (table, key) in self.dependents(&object.uid) {
             let Some(child) = self.get(table, &key).cloned() else {
@@ -208,21 +195,13 @@ impl State {
     }
 
     fn empty_crd(&mut self, crds: &Arc<Resource>, key: &Key, crd: &Json, now: jiff::Timestamp) {
-        let text = |path: &str| {
-            crd.get("spec")
-                .and_then(|s| s.pointer(path))
-                .and_then(Value::as_str)
-        };
+        let text = |path: &str| crd.get("spec").and_then(|s| s.pointer(path)).and_then(Value::as_str);
         let (Some(group), Some(plural)) = (text("/group"), text("/names/plural")) else {
             return self.drop_finalizer(crds, key, CRD_CLEANUP);
         };
         if let Some(resource) = self.registry.get(group, plural).cloned() {
             self.delete_all(&resource, "", now);
-            if self
-                .tables
-                .get(&resource.table)
-                .is_some_and(|t| !t.is_empty())
-            {
+            if self.tables.get(&resource.table).is_some_and(|t| !t.is_empty()) {
                 return;
             }
         }
@@ -240,10 +219,8 @@ impl State {
         let mut left = false;
         for resource in tables.iter().filter(|r| r.namespaced) {
             self.delete_all(resource, &key.name, now);
-            left |= self
-                .tables
-                .get(&resource.table)
-                .is_some_and(|t| t.range(&key.name, None).next().is_some());
+            left |=
+                self.tables.get(&resource.table).is_some_and(|t| t.range(&key.name, None).next().is_some());
         }
         if left {
             return;

@@ -45,10 +45,7 @@ impl State {
     pub fn new(seed: u64, window: usize) -> Self {
         let registry = Registry::new();
         let mut tables = BTreeMap::new();
-        for resource in registry
-            .iter()
-            .filter(|r| r.builtin != Some(Builtin::EventV1))
-        {
+        for resource in registry.iter().filter(|r| r.builtin != Some(Builtin::EventV1)) {
             tables.insert(resource.table, Table::new(resource.clone(), window, 0));
         }
         Self {
@@ -76,10 +73,7 @@ impl State {
     }
 
     pub fn dependents(&self, uid: &str) -> Vec<(TableId, Key)> {
-        self.dependents
-            .get(uid)
-            .map(|set| set.iter().cloned().collect())
-            .unwrap_or_default()
+        self.dependents.get(uid).map(|set| set.iter().cloned().collect()).unwrap_or_default()
     }
 
     /// Stores an object under a new revision and wakes who watches.
@@ -94,22 +88,16 @@ impl State {
         if let Some(old) = &old {
             self.forget_owners(resource.table, old);
         }
-        self.uids
-            .insert(object.uid.clone(), (resource.table, object.key.clone()));
+        self.uids.insert(object.uid.clone(), (resource.table, object.key.clone()));
         for owner in &object.owners {
-            self.dependents
-                .entry(owner.clone())
-                .or_default()
-                .insert((resource.table, object.key.clone()));
+            self.dependents.entry(owner.clone()).or_default().insert((resource.table, object.key.clone()));
         }
         let same_owners = old.is_some_and(|old| old.owners == object.owners);
         if !object.owners.is_empty() && !same_owners {
-            self.pending
-                .push(Pending::Owned(resource.table, object.key.clone()));
+            self.pending.push(Pending::Owned(resource.table, object.key.clone()));
         }
         if object.deleting {
-            self.pending
-                .push(Pending::Deleting(resource.table, object.key.clone()));
+            self.pending.push(Pending::Deleting(resource.table, object.key.clone()));
         }
         object
     }
@@ -147,10 +135,7 @@ impl State {
         if let Some(table) = self.tables.get_mut(&resource.table) {
             table.redefine(resource);
         } else {
-            self.tables.insert(
-                resource.table,
-                Table::new(resource, self.window, self.revision),
-            );
+            self.tables.insert(resource.table, Table::new(resource, self.window, self.revision));
         }
     }
 
@@ -164,29 +149,19 @@ impl State {
     }
 
     /// Whether something may be created in a namespace.
-    pub fn check_namespace(
-        &self,
-        resource: &Resource,
-        namespace: &str,
-        name: &str,
-    ) -> Result<(), ApiError> {
+    pub fn check_namespace(&self, resource: &Resource, namespace: &str, name: &str) -> Result<(), ApiError> {
         if !resource.namespaced {
             return Ok(());
         }
         let Some(found) = self.get(NAMESPACES, &Key::new("", namespace)) else {
-            let subject = crate::status::Subject {
-                group: "",
-                plural: "namespaces",
-                kind: "Namespace",
-            };
+            let subject = crate::status::Subject { group: "", plural: "namespaces", kind: "Namespace" };
             return Err(ApiError::not_found(subject, namespace));
         };
         if !found.deleting {
             return Ok(());
         }
-        let why = format!(
-            "unable to create new content in namespace {namespace} because it is being terminated"
-        );
+        let why =
+            format!("unable to create new content in namespace {namespace} because it is being terminated");
         Err(ApiError::forbidden(resource.subject(), name, &why).cause(
             "NamespaceTerminating",
             "metadata.namespace",
@@ -201,48 +176,27 @@ impl State {
 
     /// Whether the CRD of a resource is on its way out, so that nothing new may come.
     pub fn is_retiring(&self, resource: &Resource) -> bool {
-        resource.builtin.is_none()
-            && self
-                .get(CRDS, &Self::crd_key(resource))
-                .is_some_and(|crd| crd.deleting)
+        resource.builtin.is_none() && self.get(CRDS, &Self::crd_key(resource)).is_some_and(|crd| crd.deleting)
     }
 
     /// A random (version 4) uid.
     pub fn new_uid(&mut self) -> String {
         let bits = self.rng.u128(..);
-        let bits =
-            (bits & !(0xf_u128 << 76) & !(0x3_u128 << 62)) | (0x4_u128 << 76) | (0x2_u128 << 62);
+        let bits = (bits & !(0xf_u128 << 76) & !(0x3_u128 << 62)) | (0x4_u128 << 76) | (0x2_u128 << 62);
         let hex = format!("{bits:032x}");
-        [
-            &hex[..8],
-            &hex[8..12],
-            &hex[12..16],
-            &hex[16..20],
-            &hex[20..],
-        ]
-        .join("-")
+        [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
     }
 
     /// Five characters for `generateName`, from the real server's alphabet without vowels.
     pub fn new_suffix(&mut self) -> String {
         const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
-        (0..5)
-            .map(|_| char::from(ALPHABET[self.rng.usize(..ALPHABET.len())]))
-            .collect()
+        (0..5).map(|_| char::from(ALPHABET[self.rng.usize(..ALPHABET.len())])).collect()
     }
 
     /// Wakes the watches that a predicate picks, after telling them to end.
-    pub fn cut(
-        &mut self,
-        cut: table::Cut,
-        pick: &dyn Fn(&crate::request::RequestInfo) -> bool,
-    ) -> usize {
+    pub fn cut(&mut self, cut: table::Cut, pick: &dyn Fn(&crate::request::RequestInfo) -> bool) -> usize {
         let mut count = 0;
-        for watcher in self
-            .tables
-            .values_mut()
-            .flat_map(|t| t.watchers.values_mut())
-        {
+        for watcher in self.tables.values_mut().flat_map(|t| t.watchers.values_mut()) {
             if pick(&watcher.info) {
                 watcher.cut = Some(cut);
                 self.wakers.extend(watcher.waker.take());
@@ -269,18 +223,12 @@ pub(crate) fn mark_deleted(resource: &Resource, object: &mut Json, now: jiff::Ti
     }
     let generation = meta::generation(object);
     let meta = meta::metadata_mut(object);
-    meta.insert(
-        "deletionTimestamp".into(),
-        crate::clock::seconds(now).into(),
-    );
+    meta.insert("deletionTimestamp".into(), crate::clock::seconds(now).into());
     meta.insert("deletionGracePeriodSeconds".into(), 0.into());
     if generation > 0 {
         meta.insert("generation".into(), (generation + 1).into());
     }
     if resource.builtin == Some(Builtin::Namespace) {
-        object.insert(
-            "status".into(),
-            serde_json::json!({ "phase": "Terminating" }),
-        );
+        object.insert("status".into(), serde_json::json!({ "phase": "Terminating" }));
     }
 }

@@ -20,10 +20,7 @@ pub(crate) struct Key {
 
 impl Key {
     pub fn new(namespace: &str, name: &str) -> Self {
-        Self {
-            namespace: namespace.into(),
-            name: name.into(),
-        }
+        Self { namespace: namespace.into(), name: name.into() }
     }
 }
 
@@ -56,23 +53,15 @@ impl fmt::Debug for Object {
 impl Object {
     /// Takes an object over at a revision, which is written into it.
     pub fn new(resource: &Resource, mut object: Json, revision: u64) -> Self {
-        meta::metadata_mut(&mut object)
-            .insert("resourceVersion".into(), revision.to_string().into());
+        meta::metadata_mut(&mut object).insert("resourceVersion".into(), revision.to_string().into());
         // A tree of JSON values always has a text.
         let json = Bytes::from(serde_json::to_vec(&object).unwrap_or_default());
         Self {
-            key: Key::new(
-                meta::text(&object, "namespace"),
-                meta::text(&object, "name"),
-            ),
+            key: Key::new(meta::text(&object, "namespace"), meta::text(&object, "name")),
             uid: meta::text(&object, "uid").into(),
             revision,
             labels: selector::labels_of(&object),
-            fields: resource
-                .fields
-                .iter()
-                .map(|f| f.value_of(&object))
-                .collect(),
+            fields: resource.fields.iter().map(|f| f.value_of(&object)).collect(),
             owners: owner_uids(&object),
             deleting: meta::is_deleting(&object),
             has_finalizers: !meta::finalizers(&object).is_empty(),
@@ -93,8 +82,5 @@ impl Object {
 }
 
 fn owner_uids(object: &Json) -> Box<[Arc<str>]> {
-    meta::owners(object)
-        .filter_map(|o| o.get("uid").and_then(Value::as_str))
-        .map(Into::into)
-        .collect()
+    meta::owners(object).filter_map(|o| o.get("uid").and_then(Value::as_str)).map(Into::into).collect()
 }

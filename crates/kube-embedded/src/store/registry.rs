@@ -16,14 +16,9 @@ pub(crate) struct Registry {
 
 impl Registry {
     pub fn new() -> Self {
-        let resources = builtins()
-            .into_iter()
-            .map(|r| ((r.group.clone(), r.plural.clone()), Arc::new(r)))
-            .collect();
-        Self {
-            resources,
-            next_table: FIRST_CUSTOM,
-        }
+        let resources =
+            builtins().into_iter().map(|r| ((r.group.clone(), r.plural.clone()), Arc::new(r))).collect();
+        Self { resources, next_table: FIRST_CUSTOM }
     }
 
     pub fn get(&self, group: &str, plural: &str) -> Option<&Arc<Resource>> {
@@ -82,9 +77,7 @@ fn priority(version: &str) -> (u8, u32, u32) {
     let Some(rest) = version.strip_prefix('v') else {
         return (0, 0, 0);
     };
-    let digits = rest
-        .find(|c: char| !c.is_ascii_digit())
-        .unwrap_or(rest.len());
+    let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
     let Ok(major) = rest[..digits].parse() else {
         return (0, 0, 0);
     };
@@ -109,9 +102,6 @@ mod tests {
     fn versions_are_ordered_by_stability_and_number() {
         let mut versions = ["v1alpha1", "v2", "foo", "v1beta2", "v1", "v1beta1", "v10"];
         versions.sort_by_key(|v| std::cmp::Reverse(priority(v)));
-        assert_eq!(
-            versions,
-            ["v10", "v2", "v1", "v1beta2", "v1beta1", "v1alpha1", "foo"]
-        );
+        assert_eq!(versions, ["v10", "v2", "v1", "v1beta2", "v1beta1", "v1alpha1", "foo"]);
     }
 }

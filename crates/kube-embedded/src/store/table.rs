@@ -140,12 +140,7 @@ impl Table {
             None => *self.counts.entry(object.key.namespace.clone()).or_default() += 1,
         }
         self.index(&object, true);
-        self.note(Change {
-            revision: object.revision,
-            old: old.clone(),
-            new: object,
-            deleted: false,
-        });
+        self.note(Change { revision: object.revision, old: old.clone(), new: object, deleted: false });
         old
     }
 
@@ -161,12 +156,7 @@ impl Table {
                 self.counts.remove(&old.key.namespace);
             }
         }
-        self.note(Change {
-            revision: last.revision,
-            old: Some(old),
-            new: last,
-            deleted: true,
-        });
+        self.note(Change { revision: last.revision, old: Some(old), new: last, deleted: true });
     }
 
     fn note(&mut self, change: Change) {
@@ -194,10 +184,7 @@ impl Table {
 
     /// What stood under each key that changed after a revision.
     pub fn undo(&self, revision: u64) -> BTreeMap<Key, Option<Arc<Object>>> {
-        self.changes_after(revision)
-            .rev()
-            .map(|c| (c.new.key.clone(), c.old.clone()))
-            .collect()
+        self.changes_after(revision).rev().map(|c| (c.new.key.clone(), c.old.clone())).collect()
     }
 
     fn index(&mut self, object: &Object, add: bool) {
@@ -206,10 +193,7 @@ impl Table {
                 continue;
             };
             if add {
-                index
-                    .entry(value.clone())
-                    .or_default()
-                    .insert(object.key.clone());
+                index.entry(value.clone()).or_default().insert(object.key.clone());
             } else if let Some(keys) = index.get_mut(value) {
                 keys.remove(&object.key);
                 if keys.is_empty() {
@@ -221,9 +205,5 @@ impl Table {
 }
 
 fn empty_indexes(resource: &Resource) -> Vec<Option<Index>> {
-    resource
-        .fields
-        .iter()
-        .map(|f| f.indexed.then(Index::new))
-        .collect()
+    resource.fields.iter().map(|f| f.indexed.then(Index::new)).collect()
 }

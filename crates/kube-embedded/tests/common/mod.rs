@@ -14,9 +14,7 @@ use serde_json::{Value, json};
 /// A server on tokio's clock that begins at 2030-01-01.
 pub fn server() -> Server {
     Server::builder()
-        .clock(Arc::new(TokioClock::starting_at(
-            "2030-01-01T00:00:00Z".parse().unwrap(),
-        )))
+        .clock(Arc::new(TokioClock::starting_at("2030-01-01T00:00:00Z".parse().unwrap())))
         .seed(1)
         .build()
 }

@@ -13,7 +13,7 @@ mod view;
 pub use memory::{ArtifactMemory, ArtifactOptions, Cleanup, Ticket, UNANSWERED_WRITE};
 pub use next::{ArtifactStep, next};
 pub use requests::{
-    BindDecision, BindingChange, Owner, PushDecision, PushRequest, UnbindDecision, bind, binding_name, open_push, pin,
-    unbind,
+    BindDecision, BindingChange, Owner, PushDecision, PushRequest, UnbindDecision, bind, binding_name,
+    open_push, pin, unbind,
 };
 pub use view::View;

@@ -42,7 +42,12 @@ pub enum ArtifactStep {
 const WATCH_LAG: std::time::Duration = std::time::Duration::from_secs(30);
 
 /// Decides the next step; also keeps the marks in `memory` that depend on what is seen.
-pub fn next(view: &View, memory: &mut ArtifactMemory, options: &ArtifactOptions, now: Moment) -> ArtifactStep {
+pub fn next(
+    view: &View,
+    memory: &mut ArtifactMemory,
+    options: &ArtifactOptions,
+    now: Moment,
+) -> ArtifactStep {
     notice(view, memory, now);
     if let Some(step) = settle_owners(view) {
         return step;
@@ -78,9 +83,10 @@ fn notice(view: &View, memory: &mut ArtifactMemory, now: Moment) {
 
 /// A binding whose owner the watch does not know, or knows under another uid, is checked by API.
 fn settle_owners(view: &View) -> Option<ArtifactStep> {
-    view.bindings.values().find(|binding| !binding.meta.terminating && is_stray(view, binding)).map(|binding| {
-        ArtifactStep::CheckOwner(binding.clone())
-    })
+    view.bindings
+        .values()
+        .find(|binding| !binding.meta.terminating && is_stray(view, binding))
+        .map(|binding| ArtifactStep::CheckOwner(binding.clone()))
 }
 
 fn is_stray(view: &View, binding: &RenderBindingRecord) -> bool {

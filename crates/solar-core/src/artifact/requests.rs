@@ -81,7 +81,8 @@ pub fn bind(
         }
         let others = view.bindings.values().any(|binding| !binding.meta.terminating);
         if existing.meta.terminating && !others {
-            let cause = memory.cleanup.cause.clone().unwrap_or_else(|| "the old tag is being deleted".to_owned());
+            let cause =
+                memory.cleanup.cause.clone().unwrap_or_else(|| "the old tag is being deleted".to_owned());
             return BindDecision::Terminating { retry_after: ASK_AGAIN, cause };
         }
     }
@@ -91,7 +92,9 @@ pub fn bind(
         Some(binding) if !belongs_to(binding, owner) || binding.meta.terminating => {
             BindingChange::Recreate(binding.clone())
         }
-        Some(binding) if binding.registry.as_ref() != Some(registry) => BindingChange::Repoint(binding.clone()),
+        Some(binding) if binding.registry.as_ref() != Some(registry) => {
+            BindingChange::Repoint(binding.clone())
+        }
         Some(_) => BindingChange::None,
     };
     BindDecision::Proceed { binding, create_artifact: view.artifact.is_none() }
@@ -157,7 +160,12 @@ pub enum PushDecision {
 }
 
 /// Decides an OpenPush, and opens the ticket where it is granted.
-pub fn open_push(view: &View, memory: &mut ArtifactMemory, request: &PushRequest, now: Moment) -> PushDecision {
+pub fn open_push(
+    view: &View,
+    memory: &mut ArtifactMemory,
+    request: &PushRequest,
+    now: Moment,
+) -> PushDecision {
     if memory.ticket.is_some() {
         return PushDecision::Busy;
     }

@@ -113,7 +113,8 @@ pub(super) fn look(view: &View<'_>, chart: Chart) -> ChartState {
 }
 
 fn collision(artifact: &ObjectName, chart: &Chart, with: &Coordinates) -> Stage {
-    let message = format!("RenderArtifact {artifact} is needed for {} and stands for {with}", chart.coordinates);
+    let message =
+        format!("RenderArtifact {artifact} is needed for {} and stands for {with}", chart.coordinates);
     Stage::Collision { message }
 }
 
@@ -139,7 +140,8 @@ impl Hold {
 
 fn hold(view: &View<'_>, chart: &Chart, artifact: &ObjectName) -> Hold {
     let existing = view.world.render_artifacts.get(artifact);
-    if let Some(with) = existing.map(|a| Coordinates::of_artifact(a)).filter(|has| *has != chart.coordinates) {
+    if let Some(with) = existing.map(|a| Coordinates::of_artifact(a)).filter(|has| *has != chart.coordinates)
+    {
         return Hold::Stranger(with);
     }
     let name = artifact.sibling(names::binding(&artifact.name, &view.name().name));
@@ -162,7 +164,11 @@ fn hold(view: &View<'_>, chart: &Chart, artifact: &ObjectName) -> Hold {
 fn terminating(view: &View<'_>, artifact: &ObjectName, retry_after: Duration, cause: &str) -> Hold {
     let left = view.memory.ask_again.get(&artifact.name).map(|at| at.duration_since(view.now));
     let left = left.and_then(|left| Duration::try_from(left).ok()).filter(|left| !left.is_zero());
-    Hold::Terminating { ask: left.is_none(), retry_after: left.unwrap_or(retry_after), cause: cause.to_owned() }
+    Hold::Terminating {
+        ask: left.is_none(),
+        retry_after: left.unwrap_or(retry_after),
+        cause: cause.to_owned(),
+    }
 }
 
 /// The stage by the chart's task, and a task that has to go first.
@@ -180,7 +186,8 @@ fn with_task(
         return (Stage::Preparing, None);
     }
     if !own::is_own_task(view, task) {
-        let message = format!("RenderTask {name} is needed for {} and is not this Target's", chart.coordinates);
+        let message =
+            format!("RenderTask {name} is needed for {} and is not this Target's", chart.coordinates);
         return (Stage::Collision { message }, None);
     }
     let artifact = view.world.render_artifacts.get(artifact);

@@ -36,8 +36,9 @@ pub(super) fn of_change(view: &View<'_>, status: &api::TargetStatus, stage2: &St
     let old = &view.target.status.conditions;
     let changed = |type_: &str| {
         let new = condition::find(&status.conditions, type_)?;
-        let told = condition::find(old, type_)
-            .is_some_and(|old| old.status == new.status && old.reason == new.reason && old.message == new.message);
+        let told = condition::find(old, type_).is_some_and(|old| {
+            old.status == new.status && old.reason == new.reason && old.message == new.message
+        });
         (!told).then_some(new)
     };
     let mut events = Vec::new();
@@ -64,7 +65,10 @@ fn bootstrap_is_ready(stage2: &Stage2) -> Option<TargetStep> {
     let Stage::Rendered { digest } = &bootstrap.state.stage else {
         return None;
     };
-    Some(normal(BOOTSTRAP_READY, &format!("Bootstrap version {} is ready, digest {digest}", bootstrap.version)))
+    Some(normal(
+        BOOTSTRAP_READY,
+        &format!("Bootstrap version {} is ready, digest {digest}", bootstrap.version),
+    ))
 }
 
 fn normal(reason: &'static str, note: &str) -> TargetStep {

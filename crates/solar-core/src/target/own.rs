@@ -36,8 +36,13 @@ impl Own {
                 Relation::Stranger => {}
             }
         }
-        let bindings: Vec<_> =
-            view.world.render_bindings.by(&key).filter(|binding| is_own_binding(view, binding)).cloned().collect();
+        let bindings: Vec<_> = view
+            .world
+            .render_bindings
+            .by(&key)
+            .filter(|binding| is_own_binding(view, binding))
+            .cloned()
+            .collect();
         let living = bindings.iter().filter(|binding| !binding.meta.terminating);
         let held = living.map(|binding| binding.artifact.clone()).collect();
         Self { tasks, orphans, bindings, held }

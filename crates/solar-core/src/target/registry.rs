@@ -46,7 +46,8 @@ pub(super) fn resolve(view: &View<'_>) -> RenderRegistry {
     }
     match view.world.registries.get(name) {
         None => {
-            let message = format!("Registry {name} does not exist: create it, or correct spec.renderRegistryRef");
+            let message =
+                format!("Registry {name} does not exist: create it, or correct spec.renderRegistryRef");
             RenderRegistry::unusable(reason::NOT_FOUND, message)
         }
         Some(registry) if !registry.meta.can_be_depended_on(REGISTRY_REF_FINALIZER) => {
@@ -64,7 +65,10 @@ fn existing(registry: &Arc<RegistryRecord>) -> RenderRegistry {
         let message = format!(
             "Registry {name} has no push credentials: set its spec.solarSecretRef to a Secret in its namespace"
         );
-        return RenderRegistry { protect, ..RenderRegistry::unusable(reason::MISSING_SOLAR_SECRET_REF, message) };
+        return RenderRegistry {
+            protect,
+            ..RenderRegistry::unusable(reason::MISSING_SOLAR_SECRET_REF, message)
+        };
     }
     let message = format!("Charts are pushed to Registry {name} ({})", registry.host);
     let condition = Wanted::yes(reason::TYPE, reason::RESOLVED, message);

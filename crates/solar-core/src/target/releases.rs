@@ -135,7 +135,11 @@ fn resolve(bound: &[BoundRelease]) -> (Vec<BoundRelease>, Vec<Filtered>) {
 
 /// The repositories of bindings that lost their grant: those for which charts of this Target are there. A binding that
 /// never had a grant says nothing.
-fn hidden_repositories(view: &View<'_>, own: &Own, ungranted: &[Arc<ReleaseBindingRecord>]) -> BTreeSet<String> {
+fn hidden_repositories(
+    view: &View<'_>,
+    own: &Own,
+    ungranted: &[Arc<ReleaseBindingRecord>],
+) -> BTreeSet<String> {
     if ungranted.is_empty() {
         return BTreeSet::new();
     }

@@ -86,7 +86,12 @@ pub(super) fn chart_config(coordinates: &Coordinates, description: String) -> ap
 }
 
 /// Looks at the chart of each accepted release. Without a registry, or while pull secrets conflict, there is none.
-pub(super) fn plan(view: &View<'_>, own: &Own, registry: Option<&RegistryRecord>, releases: &Releases) -> Stage1 {
+pub(super) fn plan(
+    view: &View<'_>,
+    own: &Own,
+    registry: Option<&RegistryRecord>,
+    releases: &Releases,
+) -> Stage1 {
     let mut stage = Stage1::default();
     let Some(registry) = registry.filter(|_| releases.secrets.conflicts.is_empty()) else {
         return stage;
@@ -158,7 +163,8 @@ fn lent_tag(view: &View<'_>, own: &Own, repository: &str, content: PayloadHash) 
         Some((held, generation(&artifact.tag).filter(|_| lends)?))
     });
     let tasks = own.tasks.iter().filter_map(|task| {
-        let lends = !task.meta.terminating && task.content == content && task.repository.as_ref() == repository;
+        let lends =
+            !task.meta.terminating && task.content == content && task.repository.as_ref() == repository;
         Some((own.holds(&task.artifact()), generation(&task.tag).filter(|_| lends)?))
     });
     let (_, generation) = artifacts.chain(tasks).max()?;

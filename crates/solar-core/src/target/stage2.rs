@@ -86,8 +86,11 @@ impl Bootstrap {
 
     /// Binds, and tells which versions were left out for it. Once bound, the version is taken as it is.
     fn prepare(&self) -> Vec<TargetStep> {
-        let told =
-            self.skipped.iter().filter(|_| self.state.bind.is_some()).map(|sentence| events::collision(sentence));
+        let told = self
+            .skipped
+            .iter()
+            .filter(|_| self.state.bind.is_some())
+            .map(|sentence| events::collision(sentence));
         self.state.steps().chain(told).collect()
     }
 
@@ -120,7 +123,10 @@ pub(super) fn plan(
     let input = content::bootstrap_input(&releases, view.target.userdata);
     let repository = layout::bootstrap_repository(view.name());
     let Some(version) = version::of_input(view, own, registry, &repository, input) else {
-        return Stage2::VersionUnknown { registry: registry.meta.name.clone(), repository: repository.into() };
+        return Stage2::VersionUnknown {
+            registry: registry.meta.name.clone(),
+            repository: repository.into(),
+        };
     };
     let mut skipped = Vec::new();
     let (version, state) = free_version(view, registry, &repository, input, version, &mut skipped);
@@ -168,6 +174,8 @@ fn input(registry: &RegistryRecord, stage1: &Stage1) -> BTreeMap<String, api::Bo
         digest: digest.to_owned(),
     };
     rendered
-        .map(|(chart, digest)| (chart.bound.unique_name().to_owned(), entry(&chart.state.chart.coordinates, digest)))
+        .map(|(chart, digest)| {
+            (chart.bound.unique_name().to_owned(), entry(&chart.state.chart.coordinates, digest))
+        })
         .collect()
 }

@@ -74,8 +74,10 @@ struct Wanted {
 /// Tasks first: a task without its binding would ask in vain to push.
 fn removal(view: &View<'_>, own: &Own, wanted: &Wanted, releases: &Releases) -> Vec<TargetStep> {
     let hidden = |repository: &str| releases.hidden.contains(repository);
-    let tasks =
-        own.tasks.iter().filter(|task| !wanted.tasks.contains(&task.meta.name.name) && !hidden(&task.repository));
+    let tasks = own
+        .tasks
+        .iter()
+        .filter(|task| !wanted.tasks.contains(&task.meta.name.name) && !hidden(&task.repository));
     let (last, first): (Vec<&Arc<RenderTaskRecord>>, Vec<_>) =
         tasks.partition(|task| task.type_ == RenderTaskType::Bootstrap);
     let bindings = own

@@ -21,8 +21,12 @@ pub(super) fn of(
     stage2: &Stage2,
 ) -> api::TargetStatus {
     let mut status = view.target.status.clone();
-    let stages =
-        [registry.condition.clone(), releases.condition(), rendered.clone(), verdict::bootstrap_ready(stage2)];
+    let stages = [
+        registry.condition.clone(),
+        releases.condition(),
+        rendered.clone(),
+        verdict::bootstrap_ready(stage2),
+    ];
     for wanted in stages.iter().chain([&summary(&stages)]) {
         set(view, &mut status, wanted);
     }
@@ -66,7 +70,8 @@ pub(super) fn write(view: &View<'_>, status: &api::TargetStatus) -> Option<Targe
 /// The write for a suspended Target: Ready says so, and the other conditions stay as they were.
 pub(super) fn suspended(view: &View<'_>) -> Option<TargetStep> {
     let mut status = view.target.status.clone();
-    let message = format!("Nothing is done: remove the annotation {} to go on", api::names::SUSPEND_ANNOTATION);
+    let message =
+        format!("Nothing is done: remove the annotation {} to go on", api::names::SUSPEND_ANNOTATION);
     set(view, &mut status, &Wanted::no(ready::TYPE, ready::SUSPENDED, message));
     status.observed_generation = view.target.meta.generation;
     write(view, &status)

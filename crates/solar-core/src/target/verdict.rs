@@ -91,7 +91,10 @@ fn unmatched(stage1: &Stage1) -> Fault {
     };
     let sentences: Vec<String> = stage1.unmatched.iter().map(sentence).collect();
     let message = || {
-        format!("No RegistryBinding of this Target serves {}: bind a Registry with that host", sentences.join("; "))
+        format!(
+            "No RegistryBinding of this Target serves {}: bind a Registry with that host",
+            sentences.join("; ")
+        )
     };
     (!sentences.is_empty()).then(|| (reason::MISSING_REGISTRY_BINDING, message()))
 }
@@ -119,9 +122,13 @@ fn pending(stage1: &Stage1) -> Fault {
         _ => None,
     });
     let awaited = || {
-        let awaited = stage1.charts.iter().rfind(|chart| !matches!(chart.state.stage, Stage::Rendered { .. }))?;
+        let awaited =
+            stage1.charts.iter().rfind(|chart| !matches!(chart.state.stage, Stage::Rendered { .. }))?;
         let task = &awaited.state.chart.task;
-        Some(format!("Waits for release charts, among them RenderTask {task} of Release {}", release(awaited)))
+        Some(format!(
+            "Waits for release charts, among them RenderTask {task} of Release {}",
+            release(awaited)
+        ))
     };
     cleaned.or_else(awaited).map(|message| (reason::PENDING, message))
 }
@@ -148,7 +155,9 @@ pub(super) fn bootstrap_ready(stage2: &Stage2) -> Wanted {
     use bootstrap_ready::{FAILED, READY, RENDERING, TYPE, WAITING};
     let preparing = || Wanted::no(TYPE, RENDERING, "The next bootstrap chart is being prepared");
     let bootstrap = match stage2 {
-        Stage2::Unknown => return Wanted::no(TYPE, WAITING, "Waits for the releases to be resolved and rendered"),
+        Stage2::Unknown => {
+            return Wanted::no(TYPE, WAITING, "Waits for the releases to be resolved and rendered");
+        }
         Stage2::VersionUnknown { .. } => return preparing(),
         Stage2::Wanted(bootstrap) => bootstrap,
     };
@@ -161,9 +170,11 @@ pub(super) fn bootstrap_ready(stage2: &Stage2) -> Wanted {
         Stage::CleanedUp { cause, .. } => {
             Wanted::no(TYPE, RENDERING, cleaned_up(&bootstrap.state.artifact.name, cause))
         }
-        Stage::Rendered { digest } => {
-            Wanted::yes(TYPE, READY, format!("{} can be pulled, digest {digest}", chart.coordinates.chart_url()))
-        }
+        Stage::Rendered { digest } => Wanted::yes(
+            TYPE,
+            READY,
+            format!("{} can be pulled, digest {digest}", chart.coordinates.chart_url()),
+        ),
         Stage::Failed { message } => {
             Wanted::no(TYPE, FAILED, format!("RenderTask {} failed: {message}", chart.task))
         }

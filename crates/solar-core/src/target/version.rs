@@ -57,8 +57,9 @@ fn current(own: &Own, registry: &RegistryRecord, repository: &str) -> Option<Giv
 /// Versions in tasks of this Target, also of an earlier one of its name.
 fn task_versions(view: &View<'_>, repository: &str) -> impl Iterator<Item = i64> {
     let tasks = view.world.render_tasks.by(&IndexKey::Owner(view.name().clone()));
-    let tasks =
-        tasks.filter(move |task| task.type_ == RenderTaskType::Bootstrap && task.repository.as_ref() == repository);
+    let tasks = tasks.filter(move |task| {
+        task.type_ == RenderTaskType::Bootstrap && task.repository.as_ref() == repository
+    });
     tasks.filter_map(|task| layout::parse_bootstrap_tag(&task.tag))
 }
 
@@ -78,7 +79,8 @@ fn next(view: &View<'_>, own: &Own, registry: &RegistryRecord, repository: &str,
     };
     let others = artifacts().filter(|(artifact, version)| !is_prepared(artifact, *version));
     let used = others.map(|(_, version)| version).max().unwrap_or_default().max(used);
-    let prepared = artifacts().filter(|(artifact, version)| *version > used && is_prepared(artifact, *version));
+    let prepared =
+        artifacts().filter(|(artifact, version)| *version > used && is_prepared(artifact, *version));
     prepared.map(|(_, version)| version).max().unwrap_or(used.saturating_add(1))
 }
 

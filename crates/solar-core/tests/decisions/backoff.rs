@@ -9,7 +9,9 @@ const CAP: Duration = Duration::from_mins(5);
 
 #[test]
 fn delays_double_up_to_the_cap() {
-    for (attempt, seconds) in [(0, 5), (1, 10), (2, 20), (5, 160), (6, 300), (31, 300), (32, 300), (u32::MAX, 300)] {
+    for (attempt, seconds) in
+        [(0, 5), (1, 10), (2, 20), (5, 160), (6, 300), (31, 300), (32, 300), (u32::MAX, 300)]
+    {
         assert_eq!(delay(attempt, BASE, CAP, 0.0), Duration::from_secs(seconds), "{attempt}");
     }
 }

@@ -17,7 +17,9 @@ fn config() -> api::ReleaseConfig {
                 .spec
                 .resources
                 .into_iter()
-                .map(|(name, access)| (name, api::ResolvedResourceAccess::new(access, Some("ghcr-pull".into()))))
+                .map(|(name, access)| {
+                    (name, api::ResolvedResourceAccess::new(access, Some("ghcr-pull".into())))
+                })
                 .collect(),
             entrypoint: version.spec.entrypoint,
         },
@@ -62,7 +64,9 @@ fn everything_that_decides_a_chart_changes_its_hash() {
         ("component", |c| c.input.component.name = "web2".into()),
         ("resource tag", |c| c.input.resources.get_mut("chart").unwrap().tag = "1.2.4".into()),
         ("insecure", |c| c.input.resources.get_mut("chart").unwrap().insecure = true),
-        ("pull secret", |c| c.input.resources.get_mut("chart").unwrap().pull_secret_name = Some("other".into())),
+        ("pull secret", |c| {
+            c.input.resources.get_mut("chart").unwrap().pull_secret_name = Some("other".into())
+        }),
         ("no pull secret", |c| c.input.resources.get_mut("chart").unwrap().pull_secret_name = None),
         ("entrypoint", |c| c.input.entrypoint.type_ = api::EntrypointType::Kro),
         ("target namespace", |c| c.target_namespace = "web2".into()),

@@ -87,7 +87,10 @@ fn an_entry_may_hold_auth_or_a_name_or_a_token() {
         (json!({"auth": "dTpw", "username": "x", "password": "y"}), basic("u", "p")),
         (json!({"auth": "", "username": "x", "password": "y"}), basic("x", "y")),
         (json!({"auth": "dTpwAAA="}), basic("u", "p")),
-        (json!({"auth": "PHRva2VuPjo=", "identitytoken": "t"}), Credential::IdentityToken { token: "t".into() }),
+        (
+            json!({"auth": "PHRva2VuPjo=", "identitytoken": "t"}),
+            Credential::IdentityToken { token: "t".into() },
+        ),
         (json!({"auth": "dTo="}), basic("u", "")),
     ] {
         let config = json!({"auths": {"ghcr.io": entry}});
@@ -143,7 +146,10 @@ fn other_types_of_secret_are_refused() {
 #[test]
 fn credentials_are_not_shown() {
     let token = Credential::IdentityToken { token: "hunter2".into() };
-    assert_eq!(format!("{:?} {token:?}", basic("hunter1", "hunter2")), "Basic(redacted) IdentityToken(redacted)");
+    assert_eq!(
+        format!("{:?} {token:?}", basic("hunter1", "hunter2")),
+        "Basic(redacted) IdentityToken(redacted)"
+    );
     assert_eq!(format!("{:?}", Credential::Anonymous), "Anonymous");
 }
 

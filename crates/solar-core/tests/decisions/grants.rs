@@ -17,8 +17,10 @@ fn world(from: &[(&str, &str, &str)], to: &[(&str, &str)]) -> World {
             namespace: (*namespace).into(),
         })
         .collect();
-    grant.spec.to =
-        to.iter().map(|(group, kind)| solar_api::GrantTo { group: (*group).into(), kind: (*kind).into() }).collect();
+    grant.spec.to = to
+        .iter()
+        .map(|(group, kind)| solar_api::GrantTo { group: (*group).into(), kind: (*kind).into() })
+        .collect();
     world.grants.insert(GrantRecord::from(&grant));
     world
 }
@@ -42,5 +44,8 @@ fn a_reference_into_another_namespace_needs_a_grant_of_exactly_its_kinds() {
     let none = World::default();
     assert!(allowed(&none, "Target", &ns("edge"), "Registry", &ns("edge")), "same namespace");
     let granted = world(&[(SOLAR, "Target", "edge")], &to);
-    assert!(!allowed(&granted, "Target", &ns("infra"), "Registry", &ns("edge")), "grants do not work backwards");
+    assert!(
+        !allowed(&granted, "Target", &ns("infra"), "Registry", &ns("edge")),
+        "grants do not work backwards"
+    );
 }

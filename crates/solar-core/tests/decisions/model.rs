@@ -9,8 +9,8 @@ use solar_api::names::{REGISTRY_REF_FINALIZER, TARGET_FINALIZER};
 use solar_core::hash::{PayloadHash, sha256_hex};
 use solar_core::object::ObjectName;
 use solar_core::record::{
-    ComponentVersionRecord, GrantRecord, RegistryBindingRecord, RegistryRecord, ReleaseBindingRecord, ReleaseRecord,
-    RenderArtifactRecord, RenderBindingRecord, RenderTaskRecord, TargetRecord,
+    ComponentVersionRecord, GrantRecord, RegistryBindingRecord, RegistryRecord, ReleaseBindingRecord,
+    ReleaseRecord, RenderArtifactRecord, RenderBindingRecord, RenderTaskRecord, TargetRecord,
 };
 use solar_core::target::{
     BindAnswer, BindOrder, BootstrapHistory, BootstrapTaskOrder, Coordinates, ReleaseTaskOrder, TargetMemory,
@@ -211,7 +211,10 @@ impl Model {
         match step {
             TargetStep::AddFinalizer => add_finalizer(self.meta(target), TARGET_FINALIZER),
             TargetStep::ProtectRegistry(registry) => {
-                add_finalizer(&mut self.registries.get_mut(registry).unwrap().metadata, REGISTRY_REF_FINALIZER);
+                add_finalizer(
+                    &mut self.registries.get_mut(registry).unwrap().metadata,
+                    REGISTRY_REF_FINALIZER,
+                );
             }
             TargetStep::Bind(order) => self.bind(target, order),
             TargetStep::CreateReleaseTask(order) => self.create_release_task(target, order),
@@ -221,7 +224,8 @@ impl Model {
             TargetStep::Unbind { artifact } => self.unbind(target, artifact),
             TargetStep::DeleteTask { name, uid } => {
                 let name = target.sibling(name.clone());
-                let there = self.tasks.get(&name).is_some_and(|t| t.metadata.uid.as_deref() == Some(uid.as_ref()));
+                let there =
+                    self.tasks.get(&name).is_some_and(|t| t.metadata.uid.as_deref() == Some(uid.as_ref()));
                 assert!(there || self.shown.is_some(), "the task exists");
                 if there {
                     self.tasks.remove(&name);
@@ -234,7 +238,10 @@ impl Model {
                     return; // The read by API found some.
                 }
                 assert!(!self.tasks.values().any(|task| owned(&task.metadata, &uid)), "tasks are left");
-                assert!(!self.bindings.values().any(|binding| owned(&binding.metadata, &uid)), "bindings are left");
+                assert!(
+                    !self.bindings.values().any(|binding| owned(&binding.metadata, &uid)),
+                    "bindings are left"
+                );
                 self.targets.remove(target);
             }
             TargetStep::Emit(event) => self.events.push(format!("{}: {}", event.reason, event.note)),
@@ -309,7 +316,10 @@ impl Model {
         let release = self.releases[&order.release].clone();
         let version = self.versions[&order.component_version].clone();
         assert_eq!(release.metadata.resource_version.as_deref(), Some(order.release_version.as_ref()));
-        assert_eq!(version.metadata.resource_version.as_deref(), Some(order.component_version_version.as_ref()));
+        assert_eq!(
+            version.metadata.resource_version.as_deref(),
+            Some(order.component_version_version.as_ref())
+        );
         let resources = version.spec.resources.into_iter().map(|(name, access)| {
             let (host, _) = host::split_repository(&access.repository);
             let secret = order.pull_secrets.get(host.as_str()).map(ToString::to_string);
@@ -336,7 +346,11 @@ impl Model {
         assert_eq!(status.bootstrap_version, order.given.version, "the version is in the status first");
         self.memory.entry(target.clone()).or_default().given = Some(order.given);
         let before = self.given.insert((target.clone(), order.given.version), order.given.input);
-        assert!(before.is_none_or(|input| input == order.given.input), "version {} again", order.given.version);
+        assert!(
+            before.is_none_or(|input| input == order.given.input),
+            "version {} again",
+            order.given.version
+        );
         let userdata = self.targets[target].spec.userdata.clone().unwrap_or_default();
         let input = api::BootstrapInput { releases: order.releases.clone(), userdata };
         let mut spec = Self::task_spec(target, &order.coordinates, &order.registry);
@@ -346,7 +360,11 @@ impl Model {
         self.create_task(target, &order.name, spec);
     }
 
-    fn task_spec(target: &ObjectName, coordinates: &Coordinates, registry: &ObjectName) -> api::RenderTaskSpec {
+    fn task_spec(
+        target: &ObjectName,
+        coordinates: &Coordinates,
+        registry: &ObjectName,
+    ) -> api::RenderTaskSpec {
         api::RenderTaskSpec {
             type_: api::RenderTaskType::Release,
             release: None,
@@ -399,11 +417,14 @@ impl Model {
 
     /// Every chart that the status names was pushed after its artifact existed.
     fn assert_pullable(&self, url: &str) {
-        let bootstrap =
-            self.tasks.values().find(|task| Coordinates::of_task(&RenderTaskRecord::from(*task)).chart_url() == url);
+        let bootstrap = self
+            .tasks
+            .values()
+            .find(|task| Coordinates::of_task(&RenderTaskRecord::from(*task)).chart_url() == url);
         let bootstrap = bootstrap.expect("the bootstrap's task exists");
-        let digest =
-            |task: &api::RenderTask| self.tags.get(&Coordinates::of_task(&RenderTaskRecord::from(task))).cloned();
+        let digest = |task: &api::RenderTask| {
+            self.tags.get(&Coordinates::of_task(&RenderTaskRecord::from(task))).cloned()
+        };
         assert!(digest(bootstrap).is_some() && self.held(bootstrap), "{url} can be pulled");
         for release in bootstrap.spec.bootstrap.as_ref().unwrap().input.releases.values() {
             let (base_url, repository) = host::split_repository(&release.repository);
@@ -418,8 +439,10 @@ impl Model {
 
     fn look_up(&mut self, target: &ObjectName, repository: &str) {
         let of_target = self.artifacts.iter().filter(|(name, _)| name.namespace == target.namespace);
-        let artifacts = of_target.filter(|(_, a)| a.spec.repository == repository).map(|(_, a)| a.spec.tag.clone());
-        let tags = self.tags.keys().filter(|c| c.repository.as_ref() == repository).map(|c| c.tag.to_string());
+        let artifacts =
+            of_target.filter(|(_, a)| a.spec.repository == repository).map(|(_, a)| a.spec.tag.clone());
+        let tags =
+            self.tags.keys().filter(|c| c.repository.as_ref() == repository).map(|c| c.tag.to_string());
         let versions = artifacts.chain(tags).filter_map(|tag| layout::parse_bootstrap_tag(&tag));
         let highest = versions.max().unwrap_or_default();
         self.memory.entry(target.clone()).or_default().history = Some(BootstrapHistory { highest });
@@ -435,8 +458,12 @@ impl Model {
     pub fn collect(&mut self) {
         let bound: BTreeSet<&str> =
             self.bindings.values().map(|b| b.spec.render_artifact_ref.name.as_str()).collect();
-        let gone: Vec<ObjectName> =
-            self.artifacts.keys().filter(|artifact| !bound.contains(artifact.name.as_ref())).cloned().collect();
+        let gone: Vec<ObjectName> = self
+            .artifacts
+            .keys()
+            .filter(|artifact| !bound.contains(artifact.name.as_ref()))
+            .cloned()
+            .collect();
         for artifact in gone {
             let record = RenderArtifactRecord::from(&self.artifacts.remove(&artifact).unwrap());
             self.tags.remove(&Coordinates::of_artifact(&record));
@@ -514,7 +541,8 @@ impl Model {
 
 pub fn reason_of(status: &api::TargetStatus, type_: &str) -> String {
     let found = status.conditions.iter().find(|condition| condition.type_ == type_);
-    found.map_or_else(|| "absent".to_owned(), |condition| format!("{}/{}", condition.status, condition.reason))
+    found
+        .map_or_else(|| "absent".to_owned(), |condition| format!("{}/{}", condition.status, condition.reason))
 }
 
 pub fn condition(type_: &str, message: &str) -> Condition {

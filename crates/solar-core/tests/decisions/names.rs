@@ -107,7 +107,8 @@ fn tags_are_read_back_only_in_the_form_in_which_they_are_written() {
 fn hashes_are_sha_256_of_canonical_json() {
     assert_eq!(hash8(""), "e3b0c442");
     assert_eq!(sha256_hex(b""), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
-    let value: serde_json::Value = serde_json::from_str(r#"{"z":1.5,"a":[1,{"c":"x\"y","b":null}]}"#).unwrap();
+    let value: serde_json::Value =
+        serde_json::from_str(r#"{"z":1.5,"a":[1,{"c":"x\"y","b":null}]}"#).unwrap();
     assert_eq!(canonical_json(&value), r#"{"a":[1,{"b":null,"c":"x\"y"}],"z":1.5}"#);
     let hex = "9f5787db456a9b59330dca26f325449d52e1bd76dcd83631b6a0cb4711a7983f";
     assert_eq!(PayloadHash::of(&value).to_hex(), hex);

@@ -90,7 +90,9 @@ fn apply(model: &mut Model, deed: Deed, serial: usize) {
         Deed::Bind { namespace, release, target } => {
             model.bind_release(NAMESPACES[namespace], RELEASES[release], TARGETS[target]);
         }
-        Deed::Unbind(at) => drop(nth(&model.release_bindings, at).and_then(|n| model.release_bindings.remove(&n))),
+        Deed::Unbind(at) => {
+            drop(nth(&model.release_bindings, at).and_then(|n| model.release_bindings.remove(&n)))
+        }
         Deed::Values { release, value } => {
             if let Some(release) = nth(&model.releases, release).and_then(|n| model.releases.get_mut(&n)) {
                 release.spec.values = Some(support::object(&json!({"replicas": value})));
@@ -149,8 +151,10 @@ fn apply(model: &mut Model, deed: Deed, serial: usize) {
         Deed::DeleteTarget(target) => {
             // Without a finalizer the API server drops an object at once.
             let name = name(TARGETS[target]);
-            let held =
-                model.targets.get(&name).map(|t| t.metadata.finalizers.as_ref().is_some_and(|f| !f.is_empty()));
+            let held = model
+                .targets
+                .get(&name)
+                .map(|t| t.metadata.finalizers.as_ref().is_some_and(|f| !f.is_empty()));
             match held {
                 Some(true) => model.delete_target(TARGETS[target]),
                 Some(false) => drop(model.targets.remove(&name)),

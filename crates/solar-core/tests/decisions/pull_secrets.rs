@@ -28,7 +28,8 @@ fn each_bound_host_has_its_pull_secret_or_none() {
     bind(&mut world, "edge", "b1", "one");
     bind(&mut world, "edge", "b2", "two");
     let secrets = resolve(&world, &berlin());
-    let by_host: Vec<_> = secrets.by_host.iter().map(|(host, name)| (host.as_ref(), name.as_deref())).collect();
+    let by_host: Vec<_> =
+        secrets.by_host.iter().map(|(host, name)| (host.as_ref(), name.as_deref())).collect();
     assert_eq!(by_host, [("ghcr.io", Some("pull")), ("quay.io", None)]);
     assert!(secrets.conflicts.is_empty() && secrets.missing.is_empty());
 }
@@ -52,7 +53,8 @@ fn two_names_for_one_host_are_a_conflict_naming_both_bindings() {
         registry(&mut world, "edge", "two", "https://ghcr.io/", second);
         bind(&mut world, "edge", "b1", "one");
         bind(&mut world, "edge", "b2", "two");
-        let conflicts: Vec<String> = resolve(&world, &berlin()).conflicts.iter().map(ToString::to_string).collect();
+        let conflicts: Vec<String> =
+            resolve(&world, &berlin()).conflicts.iter().map(ToString::to_string).collect();
         assert_eq!(conflicts, [sentence]);
     }
 }

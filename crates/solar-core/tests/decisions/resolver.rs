@@ -60,7 +60,10 @@ fn without_conflicts_all_are_accepted_by_priority_then_name() {
 fn the_highest_priority_has_the_unique_name() {
     let (accepted, filtered) = names(&[bound("a/low", "web", 1), bound("b/high", "web", 2)]);
     assert_eq!(accepted, ["b/high"]);
-    assert_eq!(filtered, ["ReleaseBinding a/low: Release b/high has the unique name web by ReleaseBinding b/high"]);
+    assert_eq!(
+        filtered,
+        ["ReleaseBinding a/low: Release b/high has the unique name web by ReleaseBinding b/high"]
+    );
 }
 
 #[test]

@@ -45,10 +45,19 @@ fn a_selector_that_cannot_be_read_says_where() {
     let operator = |text: &str| text.to_owned();
     for (expression, error) in [
         (requirement("", "Exists", &[]), SelectorError::NoKey { position: 0 }),
-        (requirement("a", "Equals", &["b"]), SelectorError::Operator { position: 0, operator: operator("Equals") }),
+        (
+            requirement("a", "Equals", &["b"]),
+            SelectorError::Operator { position: 0, operator: operator("Equals") },
+        ),
         (requirement("a", "In", &[]), SelectorError::NoValues { position: 0, operator: operator("In") }),
-        (requirement("a", "NotIn", &[]), SelectorError::NoValues { position: 0, operator: operator("NotIn") }),
-        (requirement("a", "Exists", &["b"]), SelectorError::Values { position: 0, operator: operator("Exists") }),
+        (
+            requirement("a", "NotIn", &[]),
+            SelectorError::NoValues { position: 0, operator: operator("NotIn") },
+        ),
+        (
+            requirement("a", "Exists", &["b"]),
+            SelectorError::Values { position: 0, operator: operator("Exists") },
+        ),
     ] {
         let selector = selector(&[("no", "match")], vec![expression]);
         assert_eq!(validate(&selector), Err(error.clone()));

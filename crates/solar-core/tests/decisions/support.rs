@@ -37,7 +37,9 @@ fn local(name: &str) -> api::LocalReference {
 /// A reference from `own` namespace to `namespace/name`.
 fn reference(text: &str) -> api::ObjectReference {
     match text.split_once('/') {
-        Some((namespace, name)) => api::ObjectReference { name: name.into(), namespace: Some(namespace.into()) },
+        Some((namespace, name)) => {
+            api::ObjectReference { name: name.into(), namespace: Some(namespace.into()) }
+        }
         None => api::ObjectReference { name: text.into(), namespace: None },
     }
 }
@@ -48,8 +50,11 @@ pub fn target(namespace: &str, name: &str, registry: &str) -> api::Target {
 }
 
 pub fn registry(namespace: &str, name: &str, hostname: &str) -> api::Registry {
-    let spec =
-        api::RegistrySpec { hostname: hostname.into(), solar_secret_ref: Some(local("push")), ..Default::default() };
+    let spec = api::RegistrySpec {
+        hostname: hostname.into(),
+        solar_secret_ref: Some(local("push")),
+        ..Default::default()
+    };
     api::Registry { metadata: meta(namespace, name), spec, status: None }
 }
 

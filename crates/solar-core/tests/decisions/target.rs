@@ -88,7 +88,10 @@ fn a_target_becomes_ready_step_by_step_and_then_has_nothing_left_to_do() {
         ["RegistryResolved", "ReleasesResolved", "ReleasesRendered", "BootstrapReady", "Ready"]
             .map(|type_| model.verdict(BERLIN, type_))
             .into();
-    assert_eq!(verdicts, ["True/Resolved", "True/NoConflicts", "True/AllRendered", "True/Ready", "True/Ready"]);
+    assert_eq!(
+        verdicts,
+        ["True/Resolved", "True/NoConflicts", "True/AllRendered", "True/Ready", "True/Ready"]
+    );
     assert!(status.conditions.iter().all(|c| c.observed_generation == Some(1)));
     assert_eq!(model.plan(BERLIN).wake_after, None);
 }
@@ -128,7 +131,10 @@ fn registry_resolved_not_found_when_the_registry_goes_and_nothing_protects_it() 
     let registry = model.registries.get_mut(&name("edge/reg")).unwrap();
     terminating(&mut registry.metadata);
     assert_eq!(model.verdict(BERLIN, "RegistryResolved"), "False/NotFound");
-    assert!(!words(&model.plan(BERLIN)).contains(&"ProtectRegistry"), "no new finalizer on a terminating object");
+    assert!(
+        !words(&model.plan(BERLIN)).contains(&"ProtectRegistry"),
+        "no new finalizer on a terminating object"
+    );
     model.registries.get_mut(&name("edge/reg")).unwrap().metadata.finalizers =
         Some(vec![REGISTRY_REF_FINALIZER.into()]);
     assert_eq!(model.verdict(BERLIN, "RegistryResolved"), "True/Resolved");
@@ -206,7 +212,10 @@ fn releases_resolved_resolved_lists_the_filtered_bindings() {
     );
     model.settle();
     assert_eq!(model.verdict(BERLIN, "Ready"), "True/Ready");
-    assert!(!model.tag_names().iter().any(|tag| tag.contains("web-old")), "a filtered release is not rendered");
+    assert!(
+        !model.tag_names().iter().any(|tag| tag.contains("web-old")),
+        "a filtered release is not rendered"
+    );
 }
 
 #[test]
@@ -287,7 +296,8 @@ fn releases_rendered_missing_dependencies_lists_each_object_and_renders_the_rest
     model.bind_release("edge", "mail", BERLIN);
     model.versions.remove(&name("edge/mail"));
     model.bind_release("edge", "chat", BERLIN);
-    model.releases.get_mut(&name("edge/chat")).unwrap().spec.component_version_ref.namespace = Some("shared".into());
+    model.releases.get_mut(&name("edge/chat")).unwrap().spec.component_version_ref.namespace =
+        Some("shared".into());
     put(&mut model.versions, support::component_version("shared", "chat", "chat"));
     model.settle();
     assert_eq!(model.verdict(BERLIN, "ReleasesRendered"), "False/MissingDependencies");
@@ -418,7 +428,8 @@ fn releases_rendered_name_collision_names_both_and_creates_nothing() {
 fn a_collision_that_only_the_artifacts_actor_knows_of_counts_too() {
     let mut model = Model::scene();
     let artifact = bound_artifacts(&model.plan(BERLIN))[0].clone();
-    let with = solar_core::target::Coordinates { base_url: "h".into(), repository: "r".into(), tag: "t".into() };
+    let with =
+        solar_core::target::Coordinates { base_url: "h".into(), repository: "r".into(), tag: "t".into() };
     model
         .memory
         .entry(name(BERLIN))
@@ -444,7 +455,10 @@ fn releases_rendered_pending_says_the_same_before_and_after_the_task_exists() {
     model.pass(BERLIN);
     let message = model.message(BERLIN, "ReleasesRendered");
     assert_eq!(model.verdict(BERLIN, "ReleasesRendered"), "False/Pending");
-    assert!(message.starts_with("Waits for release charts, among them RenderTask render-rel-web-"), "{message}");
+    assert!(
+        message.starts_with("Waits for release charts, among them RenderTask render-rel-web-"),
+        "{message}"
+    );
     assert!(message.ends_with(" of Release edge/web"), "{message}");
     model.pass(BERLIN);
     assert_eq!(model.plan(BERLIN).steps, [], "nothing is written while tasks run");
@@ -608,7 +622,10 @@ fn bootstrap_ready_failed_gives_the_cause_and_keeps_the_earlier_chart() {
     assert_eq!(model.message(BERLIN, "BootstrapReady"), "RenderTask render-tgt-berlin-2 failed: too large");
     assert_eq!(model.status(BERLIN).bootstrap_version, 2);
     assert!(model.status(BERLIN).chart_url.unwrap().ends_with("v0.0.1"));
-    assert!(model.tasks.contains_key(&name("edge/render-tgt-berlin-1")), "old and new stand beside each other");
+    assert!(
+        model.tasks.contains_key(&name("edge/render-tgt-berlin-1")),
+        "old and new stand beside each other"
+    );
 }
 
 #[test]
@@ -625,7 +642,8 @@ fn bootstrap_ready_ready_stays_when_nothing_of_the_input_changed() {
 fn userdata_is_part_of_the_bootstrap_only() {
     let mut model = ready();
     let before = model.tag_names();
-    model.targets.get_mut(&name(BERLIN)).unwrap().spec.userdata = Some(support::object(&json!({"site": "b"})));
+    model.targets.get_mut(&name(BERLIN)).unwrap().spec.userdata =
+        Some(support::object(&json!({"site": "b"})));
     model.settle();
     let changed: Vec<String> = model.tag_names().into_iter().filter(|tag| !before.contains(tag)).collect();
     assert_eq!(changed, ["edge/bootstrap-berlin:v0.0.2"]);
@@ -701,8 +719,9 @@ fn while_something_is_missing_a_timer_backs_up_the_watches() {
 #[test]
 fn only_new_content_takes_the_current_generation() {
     let mut model = ready();
-    let tag =
-        |model: &Model| model.tag_names().into_iter().find(|tag| tag.starts_with("edge/edge/release-web:")).unwrap();
+    let tag = |model: &Model| {
+        model.tag_names().into_iter().find(|tag| tag.starts_with("edge/edge/release-web:")).unwrap()
+    };
     assert!(tag(&model).starts_with("edge/edge/release-web:v0.0.1-"));
     touch_values(&mut model, "edge/web", 2);
     model.settle();
@@ -719,7 +738,8 @@ fn a_second_target_takes_the_tag_under_which_the_content_was_rendered_first() {
     put(&mut model.release_bindings, support::release_binding("edge", "bonn-web", "edge/bonn", "web"));
     model.settle();
     assert_eq!(model.tag_names().iter().filter(|tag| tag.contains("release-web")).count(), 1);
-    let web = model.artifacts.values().filter(|artifact| artifact.spec.repository.ends_with("release-web")).count();
+    let web =
+        model.artifacts.values().filter(|artifact| artifact.spec.repository.ends_with("release-web")).count();
     let holders =
         model.bindings.values().filter(|b| b.spec.render_artifact_ref.name == web_artifact(&model)).count();
     assert_eq!((web, holders), (1, 2), "one artifact, two bindings");
@@ -728,7 +748,8 @@ fn a_second_target_takes_the_tag_under_which_the_content_was_rendered_first() {
 }
 
 fn web_artifact(model: &Model) -> String {
-    let artifact = model.artifacts.values().find(|artifact| artifact.spec.repository.ends_with("release-web"));
+    let artifact =
+        model.artifacts.values().find(|artifact| artifact.spec.repository.ends_with("release-web"));
     artifact.unwrap().metadata.name.clone().unwrap()
 }
 
@@ -762,18 +783,24 @@ fn of_several_tags_the_one_that_is_held_is_lent_and_else_the_highest() {
     spec.repository = "edge/edge/release-web".into();
     spec.tag = format!("v0.0.20-{hash}");
     model.settle();
-    assert!(model.tag_names().contains(&format!("edge/edge/release-web:v0.0.1-{hash}")), "{:?}", model.tag_names());
+    assert!(
+        model.tag_names().contains(&format!("edge/edge/release-web:v0.0.1-{hash}")),
+        "{:?}",
+        model.tag_names()
+    );
 }
 
 #[test]
 fn a_registry_that_moves_to_another_host_gets_every_chart_under_the_same_tag() {
     let mut model = ready();
     let before = model.tag_names();
-    model.registries.get_mut(&name("edge/reg")).unwrap().spec.hostname = "https://Other.example.com:443/".into();
+    model.registries.get_mut(&name("edge/reg")).unwrap().spec.hostname =
+        "https://Other.example.com:443/".into();
     model.settle();
     assert_eq!(model.verdict(BERLIN, "Ready"), "True/Ready");
     assert!(model.tags.keys().all(|c| c.base_url.as_ref() == "other.example.com"), "{:?}", model.tags);
-    let releases = |tags: &[String]| tags.iter().filter(|tag| tag.contains("release-")).cloned().collect::<Vec<_>>();
+    let releases =
+        |tags: &[String]| tags.iter().filter(|tag| tag.contains("release-")).cloned().collect::<Vec<_>>();
     assert_eq!(releases(&model.tag_names()), releases(&before));
     assert_eq!(model.status(BERLIN).bootstrap_version, 2);
 }
@@ -812,7 +839,8 @@ fn a_failed_task_of_another_registry_makes_room_for_one_of_the_right_registry() 
 
 #[test]
 fn the_first_version_is_one_and_follows_what_is_known_of_earlier_ones() {
-    for (tag, version) in [(None, 1), (Some("v0.0.6"), 7), (Some("v0.0.6-1a2b3c4d"), 1), (Some("latest"), 1)] {
+    for (tag, version) in [(None, 1), (Some("v0.0.6"), 7), (Some("v0.0.6-1a2b3c4d"), 1), (Some("latest"), 1)]
+    {
         let mut model = Model::scene();
         if let Some(tag) = tag {
             let coordinates = solar_core::target::Coordinates {
@@ -892,7 +920,8 @@ fn a_prepared_version_is_used_and_not_passed_over() {
 #[test]
 fn a_bootstrap_version_whose_names_are_taken_is_left_out_and_told_of() {
     let mut model = Model::scene();
-    let artifact = solar_core::names::artifact("edge", "registry.example.com", "edge/bootstrap-berlin", "v0.0.1");
+    let artifact =
+        solar_core::names::artifact("edge", "registry.example.com", "edge/bootstrap-berlin", "v0.0.1");
     stranger(&mut model, &artifact);
     let mut task = api::RenderTask::new("render-tgt-berlin-2", support::bootstrap_task_spec());
     task.metadata = support::meta("edge", "render-tgt-berlin-2");
@@ -928,7 +957,8 @@ fn each_change_is_told_once() {
     let mut model = Model::scene();
     model.failing.insert("web".into(), "no entrypoint".into());
     model.settle();
-    let count = |model: &Model, start: &str| model.events.iter().filter(|event| event.starts_with(start)).count();
+    let count =
+        |model: &Model, start: &str| model.events.iter().filter(|event| event.starts_with(start)).count();
     assert_eq!(count(&model, "RenderFailed: Release edge/web: no entrypoint"), 1);
     model.failing.clear();
     model.settle();
@@ -978,7 +1008,9 @@ fn a_filtered_release_is_given_up_once_the_new_bootstrap_is_ready() {
     model.settle();
     let tags = model.tag_names();
     assert_eq!(tags.len(), 2, "{tags:?}");
-    assert!(tags[0].starts_with("edge/bootstrap-berlin:v0.0.2") && tags[1].starts_with("edge/edge/release-db:"));
+    assert!(
+        tags[0].starts_with("edge/bootstrap-berlin:v0.0.2") && tags[1].starts_with("edge/edge/release-db:")
+    );
 }
 
 #[test]
@@ -1076,8 +1108,17 @@ fn a_deleted_target_gives_up_tasks_then_bindings_then_its_finalizer() {
     let mut model = ready();
     model.delete_target(BERLIN);
     let plan = model.plan(BERLIN);
-    let expected =
-        ["DeleteTask", "Deleted", "DeleteTask", "Deleted", "DeleteTask", "Deleted", "Unbind", "Unbind", "Unbind"];
+    let expected = [
+        "DeleteTask",
+        "Deleted",
+        "DeleteTask",
+        "Deleted",
+        "DeleteTask",
+        "Deleted",
+        "Unbind",
+        "Unbind",
+        "Unbind",
+    ];
     assert_eq!(words(&plan), expected);
     model.carry_out(BERLIN, &plan);
     assert_eq!(words(&model.plan(BERLIN)), ["RemoveFinalizer"]);
@@ -1134,12 +1175,18 @@ fn a_target_made_again_under_its_name_adopts_nothing() {
     model.memory.clear();
     let plan = model.plan(BERLIN);
     assert_eq!(words(&plan).iter().filter(|word| **word == "DeleteTask").count(), 3);
-    assert_eq!(words(&plan).iter().filter(|word| **word == "Bind").count(), 2, "held by another uid is not held");
+    assert_eq!(
+        words(&plan).iter().filter(|word| **word == "Bind").count(),
+        2,
+        "held by another uid is not held"
+    );
     assert_eq!(model.verdict(BERLIN, "BootstrapReady"), "False/Waiting");
     model.settle();
     assert_eq!(model.verdict(BERLIN, "Ready"), "True/Ready");
     assert!(model.bindings.values().filter(|b| !b.spec.render_artifact_ref.name.is_empty()).count() >= 3);
-    assert!(model.tasks.values().all(|t| t.metadata.owner_references.as_ref().unwrap()[0].uid == "uid-second"));
+    assert!(
+        model.tasks.values().all(|t| t.metadata.owner_references.as_ref().unwrap()[0].uid == "uid-second")
+    );
     assert_eq!(model.status(BERLIN).bootstrap_version, 2, "the old chart's version is not used again");
 }
 
@@ -1165,5 +1212,7 @@ fn names_at_their_limits_work() {
     model.settle();
     assert_eq!(model.verdict(&target, "Ready"), "True/Ready");
     assert!(model.tasks.keys().all(|task| task.name.len() <= 253));
-    assert!(model.tags.keys().all(|c| c.repository.len() <= 255 && c.base_url.as_ref() == "[2001:db8::1]:5000"));
+    assert!(
+        model.tags.keys().all(|c| c.repository.len() <= 255 && c.base_url.as_ref() == "[2001:db8::1]:5000")
+    );
 }

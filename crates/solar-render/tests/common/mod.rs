@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 use solar_api::{
-    BootstrapConfig, BootstrapInput, BootstrapRelease, ChartConfig, Entrypoint, EntrypointType,
-    HelmResource, LocalReference, ReleaseConfig, ReleaseInput, ResolvedResourceAccess,
+    BootstrapConfig, BootstrapInput, BootstrapRelease, ChartConfig, Entrypoint, EntrypointType, HelmResource,
+    LocalReference, ReleaseConfig, ReleaseInput, ResolvedResourceAccess,
 };
 use solar_render::RenderedChart;
 
@@ -88,8 +88,7 @@ pub fn release() -> ReleaseConfig {
             name: "podinfo".to_owned(),
             version: "6.7.1".to_owned(),
             values_template: Some(
-                "image:\n  repository: \"ghcr.io/podinfo\"\nui:\n  message: '{{ .Values.x }}'\n"
-                    .to_owned(),
+                "image:\n  repository: \"ghcr.io/podinfo\"\nui:\n  message: '{{ .Values.x }}'\n".to_owned(),
             ),
             ..HelmResource::default()
         }),
@@ -103,14 +102,9 @@ pub fn release() -> ReleaseConfig {
     ReleaseConfig {
         chart: chart_config("release-podinfo", "v0.0.1-a1b2c3d4"),
         input: ReleaseInput {
-            component: LocalReference {
-                name: "podinfo".to_owned(),
-            },
+            component: LocalReference { name: "podinfo".to_owned() },
             resources: BTreeMap::from([("chart".to_owned(), podinfo), ("image".to_owned(), image)]),
-            entrypoint: Entrypoint {
-                resource_name: "chart".to_owned(),
-                type_: EntrypointType::Helm,
-            },
+            entrypoint: Entrypoint { resource_name: "chart".to_owned(), type_: EntrypointType::Helm },
         },
         target_namespace: "podinfo".to_owned(),
         values: object(json!({
@@ -144,10 +138,7 @@ pub fn bootstrap() -> BootstrapConfig {
         pull_secret_name: Some("render-pull".to_owned()),
         ..bootstrap_release("registry:5000/edge/apps/release-on", "v0.0.7-deadbeef")
     };
-    let plain = bootstrap_release(
-        "registry.example/edge/apps/release-podinfo",
-        "v0.0.1-a1b2c3d4",
-    );
+    let plain = bootstrap_release("registry.example/edge/apps/release-podinfo", "v0.0.1-a1b2c3d4");
     BootstrapConfig {
         chart: ChartConfig {
             app_version: String::new(),
@@ -163,11 +154,7 @@ pub fn bootstrap() -> BootstrapConfig {
 
 /// The entrypoint resource of `config`.
 pub fn entrypoint(config: &mut ReleaseConfig) -> &mut ResolvedResourceAccess {
-    config
-        .input
-        .resources
-        .get_mut("chart")
-        .expect("the sample's entrypoint")
+    config.input.resources.get_mut("chart").expect("the sample's entrypoint")
 }
 
 /// A file of `chart` as text.
