@@ -1,5 +1,7 @@
 //! The pipeline as its users see it: from bindings to pulled charts, and back to nothing.
 
+mod bad_input;
+#[path = "../support/mod.rs"]
 mod support;
 
 use serde_json::json;

@@ -1,0 +1,173 @@
+//! What is wrong is said where a person looks, with the mend; and where the surroundings were at fault, the pipeline goes
+//! on by itself when the cause is gone.
+
+use serde_json::json;
+use solar_controller::dev::registry::{Access, Fault};
+
+use crate::support::{Simulation, on_paused_time};
+
+/// The example objects, of which `change` makes bad ones.
+fn with_examples(change: impl Fn(&mut serde_json::Value) + Send + 'static) -> Simulation {
+    let sim = Simulation::new();
+    for example in solar_controller::dev::examples(crate::support::REGISTRY).unwrap() {
+        let mut object = serde_json::to_value(&example.object).unwrap();
+        change(&mut object);
+        sim.server.install(object).unwrap();
+    }
+    sim
+}
+
+fn is(object: &serde_json::Value, kind: &str, name: &str) -> bool {
+    object["kind"] == kind && object["metadata"]["name"] == name
+}
+
+/// Waits until the Target `lab` is not rendered for a failed release, and answers the message.
+async fn failure(sim: &Simulation) -> String {
+    let failed = |sim: &Simulation| sim.condition("Target", "fleet", "lab", "ReleasesRendered");
+    sim.until("lab's release failed", |sim| {
+        failed(sim).is_some_and(|(status, reason, _)| status == "False" && reason == "ReleaseFailed")
+    })
+    .await;
+    let task = sim.server.objects("RenderTask").find(|task| {
+        let conditions = task["status"]["conditions"].as_array();
+        task["spec"]["ownerName"] == "lab"
+            && conditions.is_some_and(|conditions| {
+                conditions.iter().any(|c| c["type"] == "JobFailed" && c["status"] == "True")
+            })
+    });
+    assert!(task.is_some(), "the RenderTask says so too: {}", sim.describe());
+    failed(sim).unwrap().2
+}
+
+const REPAIRED_SECRET: &str = r#"{"auths": {"127.0.0.1:5000": {"username": "solar", "password": "solar-dev"}}}"#;
+
+fn install_secret(sim: &Simulation, config: &str) {
+    let secret = json!({
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": { "name": "charts-push", "namespace": "platform" },
+        "type": "kubernetes.io/dockerconfigjson",
+        "stringData": { ".dockerconfigjson": config },
+    });
+    sim.server.install(secret).unwrap();
+}
+
+#[test]
+fn a_missing_secret_is_named_and_the_charts_follow_once_it_exists() {
+    on_paused_time(|| async {
+        let sim = Simulation::new();
+        for example in solar_controller::dev::examples(crate::support::REGISTRY).unwrap() {
+            if example.resource.kind != "Secret" {
+                sim.server.install(serde_json::to_value(&example.object).unwrap()).unwrap();
+            }
+        }
+        let message = failure(&sim).await;
+        assert!(message.contains("Secret platform/charts-push does not exist"), "{message}");
+        install_secret(&sim, REPAIRED_SECRET);
+        sim.until("all Targets are ready", Simulation::all_ready).await;
+        sim.shut_down().await;
+    });
+}
+
+#[test]
+fn a_malformed_secret_is_named_without_its_content_and_the_charts_follow_once_it_is_mended() {
+    on_paused_time(|| async {
+        let sim = with_examples(|object| {
+            if is(object, "Secret", "charts-push") {
+                object["stringData"] = json!({
+                    ".dockerconfigjson": "{\"auths\": {\"127.0.0.1:5000\": {\"auth\": \"hunter2!\"}}}"
+                });
+            }
+        });
+        let message = failure(&sim).await;
+        assert!(message.contains("platform/charts-push"), "{message}");
+        assert!(message.contains(".dockerconfigjson"), "{message}");
+        assert!(!sim.describe().contains("hunter2"), "the content stays secret");
+        install_secret(&sim, REPAIRED_SECRET);
+        sim.until("all Targets are ready", Simulation::all_ready).await;
+        sim.shut_down().await;
+    });
+}
+
+#[test]
+fn wrong_credentials_are_said_and_the_charts_follow_once_they_are_right() {
+    on_paused_time(|| async {
+        let sim = with_examples(|_| {});
+        sim.store.set_access(Access::basic("solar", "another"));
+        let message = failure(&sim).await;
+        assert!(message.contains("401"), "{message}");
+        assert!(message.contains("127.0.0.1:5000"), "{message}");
+        assert!(!sim.describe().contains("solar-dev"), "the password stays secret");
+        sim.store.set_access(Access::basic("solar", "solar-dev"));
+        sim.until("all Targets are ready", Simulation::all_ready).await;
+        sim.shut_down().await;
+    });
+}
+
+#[test]
+fn an_unreachable_registry_is_named_and_the_charts_follow_once_it_is_back() {
+    on_paused_time(|| async {
+        let sim = with_examples(|_| {});
+        sim.store.set_faults(|_| Fault::Cut);
+        let message = failure(&sim).await;
+        assert!(message.contains("127.0.0.1:5000"), "{message}");
+        tokio::time::sleep(std::time::Duration::from_secs(3_600)).await;
+        sim.store.clear_faults();
+        sim.until("all Targets are ready", Simulation::all_ready).await;
+        sim.shut_down().await;
+    });
+}
+
+#[test]
+fn an_entrypoint_that_is_not_in_resources_is_final_until_the_version_is_mended() {
+    on_paused_time(|| async {
+        let sim = with_examples(|object| {
+            if is(object, "ComponentVersion", "podinfo-6.8.0") {
+                object["spec"]["entrypoint"]["resourceName"] = json!("nowhere");
+            }
+        });
+        let message = failure(&sim).await;
+        assert!(message.contains("nowhere"), "{message}");
+        sim.until("the others are ready", |sim| {
+            ["edge-1", "edge-2"].iter().all(|target| {
+                sim.condition("Target", "fleet", target, "Ready").is_some_and(|(status, ..)| status == "True")
+            })
+        })
+        .await;
+        tokio::time::sleep(std::time::Duration::from_secs(60)).await;
+        let requests = sim.server.request_count();
+        tokio::time::sleep(std::time::Duration::from_secs(120)).await;
+        assert_eq!(sim.server.request_count(), requests, "nothing is tried again");
+        let mend = json!({ "spec": { "entrypoint": { "resourceName": "chart" } } });
+        sim.patch("componentversions", "fleet", "podinfo-6.8.0", mend).await;
+        sim.until("all Targets are ready", Simulation::all_ready).await;
+        sim.shut_down().await;
+    });
+}
+
+#[test]
+fn a_registry_without_a_grant_is_said_and_the_grant_lets_the_charts_follow() {
+    on_paused_time(|| async {
+        let sim = Simulation::new();
+        let examples = solar_controller::dev::examples(crate::support::REGISTRY).unwrap();
+        let mut grant = None;
+        for example in examples {
+            let object = serde_json::to_value(&example.object).unwrap();
+            if example.resource.kind == "ReferenceGrant" {
+                grant = Some(object);
+            } else {
+                sim.server.install(object).unwrap();
+            }
+        }
+        sim.until("lab says so", |sim| {
+            sim.condition("Target", "fleet", "lab", "RegistryResolved")
+                .is_some_and(|(status, reason, message)| {
+                    status == "False" && reason == "NotGranted" && message.contains("platform")
+                })
+        })
+        .await;
+        sim.server.install(grant.unwrap()).unwrap();
+        sim.until("all Targets are ready", Simulation::all_ready).await;
+        sim.shut_down().await;
+    });
+}
