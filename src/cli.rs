@@ -62,6 +62,24 @@ pub struct ControllerArgs {
     pub registry_ca_file: Option<PathBuf>,
 }
 
+impl Default for ControllerArgs {
+    /// The defaults of the flags.
+    fn default() -> Self {
+        let options = Options::default();
+        Self {
+            max_concurrent_reconciles: options.max_concurrent_reconciles,
+            max_concurrent_renders: options.max_concurrent_renders,
+            render_timeout: options.render_timeout,
+            render_requeue_delay: options.render_requeue_delay,
+            registry_binding_strict: options.target.strict,
+            stale_grace: options.target.stale_grace,
+            unbound_grace: options.artifact.unbound_grace,
+            actor_threads: options.actor_threads,
+            registry_ca_file: None,
+        }
+    }
+}
+
 impl ControllerArgs {
     /// The options that these flags mean.
     pub fn options(&self) -> Options {

@@ -45,8 +45,9 @@ where
 }
 
 fn end(runtime: Arc<Runtime>) {
-    match Arc::try_unwrap(runtime) {
-        Ok(runtime) => runtime.shutdown_timeout(LAST_WAIT),
-        Err(_) => tracing::debug!("the runtime is still in use at the end"),
+    if let Ok(runtime) = Arc::try_unwrap(runtime) {
+        runtime.shutdown_timeout(LAST_WAIT)
+    } else {
+        tracing::debug!("the runtime is still in use at the end")
     }
 }

@@ -172,6 +172,9 @@ impl<R: Reconcile> Pass<R> {
     }
 }
 
+/// A pass that is over: it comes back with its result, or it died.
+type Ended<R> = Result<(Pass<R>, Result<Option<Duration>, PassError>), Died>;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Idle,
@@ -395,11 +398,7 @@ impl<R: Reconcile> ObjectActor<R> {
         }));
     }
 
-    fn ended(
-        &mut self,
-        ctx: &mut Context<Self>,
-        ended: Result<(Pass<R>, Result<Option<Duration>, PassError>), Died>,
-    ) {
+    fn ended(&mut self, ctx: &mut Context<Self>, ended: Ended<R>) {
         self.phase = Phase::Idle;
         let result = match ended {
             Err(died) => Err(PassError::Died(died)),
@@ -423,22 +422,23 @@ impl<R: Reconcile> ObjectActor<R> {
     }
 
     fn succeeded(&mut self, next: Option<Duration>) {
-        self.count("success");
+        Self::count("success");
         self.passes += 1;
         self.failures = 0;
         self.last_error = None;
         self.look_again(next);
         let idle = self.is_idle();
-        if idle && self.next_wake.is_none() {
-            if let Some(root) = self.shared.retire.get() {
-                // A retirement that is not told now is told after the next pass; it saves memory, nothing else.
-                let _ = root.try_send(Retire { key: self.key.clone() });
-            }
+        if idle
+            && self.next_wake.is_none()
+            && let Some(root) = self.shared.retire.get()
+        {
+            // A retirement that is not told now is told after the next pass; it saves memory, nothing else.
+            let _ = root.try_send(Retire { key: self.key.clone() });
         }
     }
 
     fn failed(&mut self, error: &PassError) {
-        self.count(error.label());
+        Self::count(error.label());
         self.last_error = Some(error.to_string());
         let wait = if error.is_quiet() && self.failures < 5 {
             self.failures += 1;
@@ -457,7 +457,7 @@ impl<R: Reconcile> ObjectActor<R> {
         wait
     }
 
-    fn count(&self, result: &'static str) {
+    fn count(result: &'static str) {
         metrics::counter!("solar_reconciles_total", "kind" => R::KIND.0, "result" => result).increment(1);
     }
 

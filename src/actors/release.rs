@@ -31,10 +31,11 @@ impl Reconcile for ReleaseKind {
 
     async fn reconcile(pass: &mut Pass<Self>) -> Result<Option<Duration>, PassError> {
         let Some((release, resolved, version)) = observe(pass) else { return Ok(None) };
-        if !release.meta.terminating && resolved == (Resolved::Found { unprotected: true }) {
-            if let Some(version) = version {
-                protect::<ComponentVersion>(&pass.shared, &version, COMPONENT_VERSION_REF_FINALIZER).await?;
-            }
+        if !release.meta.terminating
+            && resolved == (Resolved::Found { unprotected: true })
+            && let Some(version) = version
+        {
+            protect::<ComponentVersion>(&pass.shared, &version, COMPONENT_VERSION_REF_FINALIZER).await?;
         }
         let status = {
             let world = pass.shared.cache.read();

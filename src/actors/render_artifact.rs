@@ -253,11 +253,9 @@ async fn bind(
         BindDecision::Proceed { binding, create_artifact } => (binding, create_artifact),
     };
     change_binding(pass, owner, registry, binding).await?;
-    if create_artifact {
-        if let Some(with) = create(pass, coordinates, registry, render_task).await? {
-            remove_own_binding(pass, owner).await?;
-            return Ok(BindAnswer::Collision { with });
-        }
+    if create_artifact && let Some(with) = create(pass, coordinates, registry, render_task).await? {
+        remove_own_binding(pass, owner).await?;
+        return Ok(BindAnswer::Collision { with });
     }
     Ok(BindAnswer::Bound)
 }

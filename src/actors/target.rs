@@ -456,9 +456,8 @@ async fn delete_task(pass: &Pass<TargetKind>, name: &Arc<str>, uid: &str) -> Res
     }
     let expect = Expect { uid, resource_version: None };
     match pass.shared.api.delete::<RenderTask>(&pass.name.sibling(name.clone()), expect).await {
-        Ok(_) => Ok(()),
-        // Another task has the name by now.
-        Err(ApiError { problem: Problem::Conflict, .. }) => Ok(()),
+        // On a conflict another task has the name by now.
+        Ok(_) | Err(ApiError { problem: Problem::Conflict, .. }) => Ok(()),
         Err(error) => {
             pass.memory().done.remove(&Deed::Delete(uid.into()));
             Err(error.into())

@@ -53,6 +53,32 @@ pub struct DevArgs {
     /// How the controller works.
     #[command(flatten)]
     pub controller: ControllerArgs,
+    /// Print nothing while starting.
+    #[arg(skip)]
+    quiet: bool,
+}
+
+impl DevArgs {
+    /// Any free ports, everything else as by default, and silent.
+    fn free_ports() -> Self {
+        let any = SocketAddr::from(([127, 0, 0, 1], 0));
+        Self {
+            api_address: any,
+            registry_address: any,
+            data_dir: None,
+            no_examples: false,
+            exit_when_ready: true,
+            timeout: Duration::from_secs(60),
+            controller: ControllerArgs::default(),
+            quiet: true,
+        }
+    }
+
+    fn say(&self, say: impl FnOnce()) {
+        if !self.quiet {
+            say();
+        }
+    }
 }
 
 /// Why `dev` did not start, or ended.
@@ -95,54 +121,132 @@ pub fn run(args: DevArgs) -> ExitCode {
 }
 
 async fn dev(args: DevArgs, arbiters: Vec<actix_rt::ArbiterHandle>) -> Result<(), DevError> {
-    let began = Instant::now();
-    let api_listener = listen("--api-address", args.api_address).await?;
-    let registry_listener = listen("--registry-address", args.registry_address).await?;
-    let registry_address = registry_listener.local_addr()?.to_string();
-    let api_url = format!("http://{}", api_listener.local_addr()?);
-    let folder = Folder::open(args.data_dir.as_deref())?;
-
-    let spawner = Spawner::default();
-    let server = Server::builder().seed(rand_seed(&api_url)).build();
-    let store = RegistryStore::new(Behaviour::default(), Access::basic(REGISTRY_USER, REGISTRY_PASSWORD));
-    let servers = serve(&spawner, &server, api_listener, &store, registry_listener);
-    for crd in solar_api::crds() {
-        server.apply_crd(crd).map_err(|error| DevError::Crds(error.to_string()))?;
-    }
-    let kubeconfig = folder.path().join("kubeconfig");
-    std::fs::write(&kubeconfig, server.kubeconfig(&api_url))
-        .map_err(|error| DevError::DataDir { path: kubeconfig.clone(), error })?;
-    println!("Kubernetes API on {api_url}, OCI registry on http://{registry_address}");
-
-    let running = start_controller(&args, &server, spawner, arbiters)?;
-    let expected = if args.no_examples {
-        Vec::new()
-    } else {
-        let objects = examples::examples(&registry_address)?;
-        examples::apply(&server.client("default"), &objects).await?;
-        println!("Applied {} example objects", objects.len());
-        let targets = objects.iter().filter(|example| example.resource.kind == "Target");
-        targets
-            .map(|target| {
-                ObjectName::new(target.object.namespace().unwrap_or_default(), target.object.name_any())
-            })
-            .collect()
-    };
-    let ended = attend(&args, &running, &expected, began, &kubeconfig, &registry_address).await;
-    running.shut_down().await;
-    drop(servers);
+    let mut marks = Marks::new();
+    let stack = Stack::bring_up(&args, arbiters, &mut marks).await?;
+    let ended = attend(&args, &stack, marks.began).await;
+    stack.running.shut_down().await;
     ended
 }
 
-/// Shows progress, then stays up until it is told to end.
-async fn attend(
-    args: &DevArgs,
-    running: &Running,
-    expected: &[ObjectName],
+/// When each part of the start was done.
+struct Marks {
     began: Instant,
-    kubeconfig: &Path,
+    last: Instant,
+    parts: Vec<(&'static str, Duration)>,
+}
+
+impl Marks {
+    fn new() -> Self {
+        let now = Instant::now();
+        Self { began: now, last: now, parts: Vec::new() }
+    }
+
+    fn mark(&mut self, part: &'static str) {
+        let now = Instant::now();
+        self.parts.push((part, now - self.last));
+        self.last = now;
+    }
+}
+
+/// Starts everything on free ports and tells how long each part took, up to the point where every example Target is
+/// ready; then ends it. For `make bench`.
+///
+/// # Errors
+/// Says what did not start, or which Target did not become ready within a minute.
+pub fn measure_start() -> Result<Vec<(&'static str, Duration)>, String> {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let measured = runtime::run(0, |arbiters| async move {
+        let args = DevArgs::free_ports();
+        let mut marks = Marks::new();
+        let stack = Stack::bring_up(&args, arbiters, &mut marks).await?;
+        let first = progress::until(&stack.running.shared, &stack.expected, |stages| {
+            stages.values().all(|stage| stage.looked_at)
+        });
+        let ready = progress::until(&stack.running.shared, &stack.expected, |stages| {
+            stages.values().all(|stage| stage.ready)
+        });
+        let late = |_| DevError::NotReady { timeout: args.timeout, what: unready(&stack) };
+        tokio::time::timeout(args.timeout, first).await.map_err(late)?;
+        marks.mark("first pass of every Target");
+        tokio::time::timeout(args.timeout, ready).await.map_err(late)?;
+        marks.mark("renders and pushes");
+        stack.running.shut_down().await;
+        Ok::<_, DevError>(marks.parts)
+    });
+    measured.map_err(DevError::from).flatten().map_err(|error| error.to_string())
+}
+
+/// Everything that `dev` runs.
+struct Stack {
+    running: Running,
+    expected: Vec<ObjectName>,
+    kubeconfig: PathBuf,
+    registry_address: String,
+    // Both end with the stack.
+    _servers: [PassHandle<std::io::Result<()>>; 2],
+    _folder: Folder,
+}
+
+impl Stack {
+    async fn bring_up(
+        args: &DevArgs,
+        arbiters: Vec<actix_rt::ArbiterHandle>,
+        marks: &mut Marks,
+    ) -> Result<Self, DevError> {
+        let api_listener = listen("--api-address", args.api_address).await?;
+        let registry_listener = listen("--registry-address", args.registry_address).await?;
+        let registry_address = registry_listener.local_addr()?.to_string();
+        let api_url = format!("http://{}", api_listener.local_addr()?);
+        let folder = Folder::open(args.data_dir.as_deref())?;
+        let spawner = Spawner::default();
+        let server = Server::builder().seed(rand_seed(&api_url)).build();
+        let store = RegistryStore::new(Behaviour::default(), Access::basic(REGISTRY_USER, REGISTRY_PASSWORD));
+        let servers = serve(&spawner, &server, api_listener, &store, registry_listener);
+        let kubeconfig = folder.path().join("kubeconfig");
+        std::fs::write(&kubeconfig, server.kubeconfig(&api_url))
+            .map_err(|error| DevError::DataDir { path: kubeconfig.clone(), error })?;
+        marks.mark("API and registry");
+        for crd in solar_api::crds() {
+            server.apply_crd(crd).map_err(|error| DevError::Crds(error.to_string()))?;
+        }
+        marks.mark("definitions");
+        args.say(|| {
+            if let Folder::Temporary(folder) = &folder {
+                println!("Data folder: {}", folder.path().display());
+            }
+            println!("Kubernetes API on {api_url}, OCI registry on http://{registry_address}");
+        });
+        let running = start_controller(args, &server, spawner, arbiters)?;
+        marks.mark("controller");
+        let expected = if args.no_examples {
+            Vec::new()
+        } else {
+            apply_examples(args, &server, &registry_address).await?
+        };
+        marks.mark("examples");
+        Ok(Self { running, expected, kubeconfig, registry_address, _servers: servers, _folder: folder })
+    }
+}
+
+/// Applies the examples; answers the Targets among them.
+async fn apply_examples(
+    args: &DevArgs,
+    server: &Server,
     registry: &str,
-) -> Result<(), DevError> {
+) -> Result<Vec<ObjectName>, DevError> {
+    let objects = examples::examples(registry)?;
+    examples::apply(&server.client("default"), &objects).await?;
+    args.say(|| println!("Applied {} example objects", objects.len()));
+    let targets = objects.iter().filter(|example| example.resource.kind == "Target");
+    let names = targets.map(|target| {
+        ObjectName::new(target.object.namespace().unwrap_or_default(), target.object.name_any())
+    });
+    Ok(names.collect())
+}
+
+/// Shows progress, then stays up until it is told to end.
+async fn attend(args: &DevArgs, stack: &Stack, began: Instant) -> Result<(), DevError> {
+    let Stack { running, expected, .. } = stack;
     let mut state = running.state.clone();
     let ready = async {
         tokio::time::timeout(args.timeout, progress::until_ready(&running.shared, expected)).await.is_ok()
@@ -158,7 +262,7 @@ async fn attend(
             println!("All {} Targets are ready after {:.2} s", expected.len(), began.elapsed().as_secs_f64());
         }
     } else {
-        let what = unready(running, expected);
+        let what = unready(stack);
         if args.exit_when_ready {
             return Err(DevError::NotReady { timeout: args.timeout, what });
         }
@@ -167,7 +271,7 @@ async fn attend(
     if args.exit_when_ready {
         return Ok(());
     }
-    look_around(kubeconfig, registry);
+    look_around(&stack.kubeconfig, &stack.registry_address);
     tokio::select! {
         biased;
         reason = failed(&mut state) => Err(DevError::Controller(reason)),
@@ -175,8 +279,8 @@ async fn attend(
     }
 }
 
-fn unready(running: &Running, expected: &[ObjectName]) -> String {
-    let stages = progress::stages(&running.shared, expected);
+fn unready(stack: &Stack) -> String {
+    let stages = progress::stages(&stack.running.shared, &stack.expected);
     let lines = stages
         .iter()
         .filter(|(_, stage)| !stage.ready)
@@ -281,17 +385,14 @@ enum Folder {
 
 impl Folder {
     fn open(given: Option<&Path>) -> Result<Self, DevError> {
-        match given {
-            Some(path) => {
-                std::fs::create_dir_all(path)
-                    .map_err(|error| DevError::DataDir { path: path.to_owned(), error })?;
-                Ok(Self::Given(path.to_owned()))
-            }
-            None => {
-                let folder = tempfile::Builder::new().prefix("solar-controller-").tempdir()?;
-                println!("Data folder: {}", folder.path().display());
-                Ok(Self::Temporary(folder))
-            }
+        if let Some(path) = given {
+            std::fs::create_dir_all(path)
+                .map_err(|error| DevError::DataDir { path: path.to_owned(), error })?;
+            Ok(Self::Given(path.to_owned()))
+        } else {
+            let folder = tempfile::Builder::new().prefix("solar-controller-").tempdir()?;
+            println!("Data folder: {}", folder.path().display());
+            Ok(Self::Temporary(folder))
         }
     }
 

@@ -5,5 +5,5 @@ mod examples;
 mod progress;
 pub mod registry;
 
-pub use command::{DevArgs, run};
+pub use command::{DevArgs, measure_start, run};
 pub use examples::{Example, examples};

@@ -11,11 +11,13 @@ use solar_core::record::TargetRecord;
 use crate::actors::system::Shared;
 
 /// How often the cache is looked at.
-const LOOK: Duration = Duration::from_millis(20);
+const LOOK: Duration = Duration::from_millis(5);
 
 /// Where a Target is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Stage {
+    /// Whether its actor has written a status.
+    pub looked_at: bool,
     /// Whether it is ready.
     pub ready: bool,
     /// The condition that is not fulfilled, its reason and what it waits for.
@@ -27,12 +29,14 @@ impl Stage {
         let conditions = &target.status.conditions;
         let ready = condition::find(conditions, "Ready");
         match ready {
-            None => Self { ready: false, text: "not looked at yet".to_owned() },
+            None => Self { looked_at: false, ready: false, text: "not looked at yet".to_owned() },
             Some(ready) if ready.status == "True" => {
                 let url = target.status.chart_url.as_deref().unwrap_or_default();
-                Self { ready: true, text: format!("Ready: {url}") }
+                Self { looked_at: true, ready: true, text: format!("Ready: {url}") }
             }
-            Some(ready) => Self { ready: false, text: format!("{}: {}", ready.reason, ready.message) },
+            Some(ready) => {
+                Self { looked_at: true, ready: false, text: format!("{}: {}", ready.reason, ready.message) }
+            }
         }
     }
 }
@@ -40,17 +44,25 @@ impl Stage {
 /// Prints each change of a Target's stage until all of `expected` are ready.
 pub(super) async fn until_ready(shared: &Arc<Shared>, expected: &[ObjectName]) {
     let mut shown = BTreeMap::new();
-    loop {
-        let stages = stages(shared, expected);
-        for (name, stage) in &stages {
+    let show = |stages: &BTreeMap<ObjectName, Stage>| {
+        for (name, stage) in stages {
             if shown.get(name) != Some(stage) {
                 println!("  {name}  {}", stage.text);
             }
         }
-        if stages.values().all(|stage| stage.ready) {
-            return;
-        }
-        shown = stages;
+        shown.clone_from(stages);
+        stages.values().all(|stage| stage.ready)
+    };
+    until(shared, expected, show).await;
+}
+
+/// Looks at the stages until `reached` says that they are far enough.
+pub(super) async fn until(
+    shared: &Arc<Shared>,
+    expected: &[ObjectName],
+    mut reached: impl FnMut(&BTreeMap<ObjectName, Stage>) -> bool,
+) {
+    while !reached(&stages(shared, expected)) {
         tokio::time::sleep(LOOK).await;
     }
 }
@@ -58,7 +70,7 @@ pub(super) async fn until_ready(shared: &Arc<Shared>, expected: &[ObjectName]) {
 /// The stages of `expected` now.
 pub(super) fn stages(shared: &Arc<Shared>, expected: &[ObjectName]) -> BTreeMap<ObjectName, Stage> {
     let world = shared.cache.read();
-    let absent = Stage { ready: false, text: "not seen yet".to_owned() };
+    let absent = Stage { looked_at: false, ready: false, text: "not seen yet".to_owned() };
     expected
         .iter()
         .map(|name| {
