@@ -1,6 +1,11 @@
 //! What `dev` spends its time on, from an empty process to every example Target ready: in process, over real sockets,
 //! without the command line. Prints, never asserts.
-#![allow(clippy::disallowed_methods, clippy::print_stdout, reason = "a measurement on the machine's clock")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::cast_precision_loss,
+    clippy::print_stdout,
+    reason = "a measurement on the machine's clock"
+)]
 
 use std::time::{Duration, Instant};
 
@@ -9,6 +14,9 @@ use solar_controller::dev::measure_start;
 const RUNS: usize = 20;
 
 fn main() {
+    let metrics = metrics_exporter_prometheus::PrometheusBuilder::new()
+        .install_recorder()
+        .expect("nothing else records metrics in this process");
     let mut runs: Vec<Vec<(&'static str, Duration)>> = Vec::new();
     for _ in 0..RUNS {
         let began = Instant::now();
@@ -31,7 +39,24 @@ fn main() {
         let slowest = times.last().copied().unwrap_or_default();
         println!("{part:<28}{:>9.2}{:>9.2}", ms(times[times.len() / 2]), ms(slowest));
     }
+    for (what, metric) in [
+        ("renders, on all threads", "solar_render_duration_seconds"),
+        ("pushes, on all tasks", "solar_push_duration_seconds"),
+    ] {
+        let (sum, count) = total(&metrics.render(), metric);
+        let each = sum / count.max(1.0) * 1e3;
+        println!("{what:<28}{:>9.2} a start, {each:.2} each", sum * 1e3 / RUNS as f64);
+    }
     one_chart();
+}
+
+/// Sum and count of a summary in Prometheus text.
+fn total(text: &str, metric: &str) -> (f64, f64) {
+    let value = |suffix: &str| {
+        let lines = text.lines().filter(|line| line.starts_with(&format!("{metric}_{suffix}")));
+        lines.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
+    };
+    (value("sum"), value("count"))
 }
 
 fn ms(time: Duration) -> f64 {
@@ -40,7 +65,8 @@ fn ms(time: Duration) -> f64 {
 
 /// A release chart with typical values, rendered and packaged on this thread.
 fn one_chart() {
-    let task: solar_api::RenderTask = serde_saphyr::from_str(TASK).expect("the manifest below is a RenderTask");
+    let task: solar_api::RenderTask =
+        serde_saphyr::from_str(TASK).expect("the manifest below is a RenderTask");
     let mut times: Vec<Duration> = (0..2_000)
         .map(|_| {
             let began = Instant::now();

@@ -18,6 +18,7 @@ use solar_core::target::Coordinates;
 use solar_core::{content, layout};
 use solar_render::RenderedChart;
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 
 use super::access::{self, AccessError};
 use super::directory::Undelivered;
@@ -159,7 +160,9 @@ async fn prepare(
             task.spec.tag
         )));
     }
+    let began = Instant::now();
     let rendered = shared.cpu.run(move || solar_render::render(&task.spec)).await;
+    metrics::histogram!("solar_render_duration_seconds", "kind" => "RenderTask").record(began.elapsed());
     let chart = match rendered {
         Ok(Ok(chart)) => chart,
         Ok(Err(error)) => return Err(End::Input(error.to_string())),
@@ -200,10 +203,12 @@ impl Job {
             return self.done(digest).await;
         }
         let endpoint = self.endpoint().await?;
+        let began = Instant::now();
         let digest = match self.look(&endpoint).await? {
             Some(digest) => digest,
             None => self.upload(&endpoint).await?,
         };
+        metrics::histogram!("solar_push_duration_seconds").record(began.elapsed());
         self.done(digest.as_str()).await
     }
 

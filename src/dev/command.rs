@@ -391,7 +391,6 @@ impl Folder {
             Ok(Self::Given(path.to_owned()))
         } else {
             let folder = tempfile::Builder::new().prefix("solar-controller-").tempdir()?;
-            println!("Data folder: {}", folder.path().display());
             Ok(Self::Temporary(folder))
         }
     }

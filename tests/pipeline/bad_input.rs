@@ -39,7 +39,8 @@ async fn failure(sim: &Simulation) -> String {
     failed(sim).unwrap().2
 }
 
-const REPAIRED_SECRET: &str = r#"{"auths": {"127.0.0.1:5000": {"username": "solar", "password": "solar-dev"}}}"#;
+const REPAIRED_SECRET: &str =
+    r#"{"auths": {"127.0.0.1:5000": {"username": "solar", "password": "solar-dev"}}}"#;
 
 fn install_secret(sim: &Simulation, config: &str) {
     let secret = json!({
@@ -160,10 +161,11 @@ fn a_registry_without_a_grant_is_said_and_the_grant_lets_the_charts_follow() {
             }
         }
         sim.until("lab says so", |sim| {
-            sim.condition("Target", "fleet", "lab", "RegistryResolved")
-                .is_some_and(|(status, reason, message)| {
+            sim.condition("Target", "fleet", "lab", "RegistryResolved").is_some_and(
+                |(status, reason, message)| {
                     status == "False" && reason == "NotGranted" && message.contains("platform")
-                })
+                },
+            )
         })
         .await;
         sim.server.install(grant.unwrap()).unwrap();

@@ -217,7 +217,7 @@ impl WatchStream {
     fn finish(&mut self, cut: Option<Cut>) {
         match cut {
             Some(Cut::Gone) => {
-                self.emit_error(&ApiError::expired("the watch was ended: too old resource version"))
+                self.emit_error(&ApiError::expired("the watch was ended: too old resource version"));
             }
             Some(Cut::Broken) => self.end = Some(End::Broken),
             None => self.end = Some(End::Clean),
