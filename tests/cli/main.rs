@@ -1,0 +1,205 @@
+//! The program as a person starts it.
+
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+
+use serde_json::Value;
+
+fn program() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_solar-controller"))
+}
+
+fn run(arguments: &[&str]) -> Output {
+    program().args(arguments).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// A `dev` that is up; ended when it is dropped.
+struct Dev {
+    child: Child,
+    printed: Vec<String>,
+}
+
+impl Dev {
+    /// Starts `dev` on free ports and reads what it prints until it has said everything.
+    fn start(folder: &Path, more: &[&str]) -> Self {
+        let mut child = program()
+            .args(["dev", "--api-address", "127.0.0.1:0", "--registry-address", "127.0.0.1:0", "--data-dir"])
+            .arg(folder)
+            .args(more)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let mut printed = Vec::new();
+        for line in lines {
+            let line = line.unwrap();
+            let last = line.starts_with("Ctrl-C");
+            printed.push(line);
+            if last {
+                break;
+            }
+        }
+        Self { child, printed }
+    }
+
+    /// Ends it as Ctrl-C does; answers whether it ended well.
+    fn interrupt(mut self) -> bool {
+        let pid = self.child.id().to_string();
+        assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+        self.child.wait().unwrap().success()
+    }
+}
+
+impl Drop for Dev {
+    fn drop(&mut self) {
+        // One that has ended needs no killing.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn dev_for_scripts_ends_well_when_every_target_is_ready() {
+    let ran = run(&[
+        "dev",
+        "--exit-when-ready",
+        "--api-address",
+        "127.0.0.1:0",
+        "--registry-address",
+        "127.0.0.1:0",
+    ]);
+    let printed = text(&ran.stdout);
+    assert!(ran.status.success(), "{printed}\n{}", text(&ran.stderr));
+    assert!(printed.contains("All 4 Targets are ready"), "{printed}");
+    for target in ["edge-1", "edge-2", "lab", "staging"] {
+        assert!(printed.contains(&format!("fleet/bootstrap-{target}:v0.0.1")), "{printed}");
+    }
+}
+
+#[test]
+fn dev_stays_up_prints_the_commands_and_ends_well_on_an_interrupt() {
+    let folder = tempfile::tempdir().unwrap();
+    let dev = Dev::start(folder.path(), &[]);
+    let printed = dev.printed.join("\n");
+    let kubeconfig = folder.path().join("kubeconfig");
+    assert!(kubeconfig.exists());
+    assert!(printed.contains(&kubeconfig.display().to_string()), "{printed}");
+    let commands = dev.printed.iter().filter(|line| line.starts_with("  kubectl") || line.starts_with("  curl"));
+    assert_eq!(commands.count(), 5, "{printed}");
+    assert!(dev.interrupt());
+}
+
+#[test]
+fn an_unknown_flag_or_value_is_refused_with_the_reason() {
+    for (arguments, says) in [
+        (vec!["dev", "--no-such-flag"], "unexpected argument '--no-such-flag'"),
+        (vec!["dev", "--timeout", "soon"], "\"soon\" is not a duration: write it like 90s, 5m or 1h30m"),
+        (vec!["dev", "--timeout=-5s"], "\"-5s\" is less than zero"),
+        (vec!["dev", "--api-address", "here"], "invalid value 'here' for '--api-address <HOST:PORT>'"),
+        (vec!["dev", "--max-concurrent-renders", "many"], "invalid value 'many'"),
+        (vec!["nonsense"], "unrecognized subcommand 'nonsense'"),
+    ] {
+        let ran = run(&arguments);
+        let said = text(&ran.stderr);
+        assert_eq!(ran.status.code(), Some(2), "{arguments:?}: {said}");
+        assert!(said.contains(says), "{arguments:?}: {said}");
+    }
+}
+
+#[test]
+fn a_port_that_is_taken_is_said_with_the_flag() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    for (flag, other) in [("--api-address", "--registry-address"), ("--registry-address", "--api-address")] {
+        let ran = run(&["dev", flag, &address, other, "127.0.0.1:0"]);
+        let said = text(&ran.stderr);
+        assert_eq!(ran.status.code(), Some(1), "{said}");
+        assert!(said.contains(&format!("cannot listen on {address} ({flag})")), "{said}");
+        assert!(said.contains(&format!("choose another one with {flag}")), "{said}");
+    }
+}
+
+#[test]
+fn a_timeout_names_what_is_not_ready() {
+    let ran = run(&[
+        "dev",
+        "--exit-when-ready",
+        "--timeout",
+        "0s",
+        "--api-address",
+        "127.0.0.1:0",
+        "--registry-address",
+        "127.0.0.1:0",
+    ]);
+    let said = text(&ran.stderr);
+    assert_eq!(ran.status.code(), Some(1), "{said}");
+    assert!(said.contains("fleet/edge-1"), "{said}");
+}
+
+#[test]
+fn crds_prints_every_definition() {
+    let ran = run(&["crds"]);
+    assert!(ran.status.success());
+    let printed = text(&ran.stdout);
+    assert_eq!(printed.matches("kind: CustomResourceDefinition").count(), solar_api::crds().len());
+}
+
+#[test]
+fn the_readmes_kubectl_commands_work_against_dev() {
+    if Command::new("kubectl").arg("version").arg("--client").output().is_err() {
+        eprintln!("kubectl is not installed: its commands were not tried");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let dev = Dev::start(folder.path(), &[]);
+    let kubectl = |arguments: &[&str]| {
+        let ran = Command::new("kubectl")
+            .env("KUBECONFIG", folder.path().join("kubeconfig"))
+            .args(arguments)
+            .output()
+            .unwrap();
+        assert!(ran.status.success(), "kubectl {arguments:?}: {}", text(&ran.stderr));
+        text(&ran.stdout)
+    };
+
+    let table = kubectl(&["get", "targets", "-A", "-o", "wide"]);
+    let words: Vec<&str> = table.lines().next().unwrap().split_whitespace().collect();
+    let columns = ["NAMESPACE", "NAME", "REGISTRY", "READY", "REASON", "VERSION", "RELEASES", "BOOTSTRAP", "AGE"];
+    assert_eq!(words, columns, "{table}");
+    let row = table.lines().find(|line| line.contains("edge-1")).unwrap();
+    let words: Vec<&str> = row.split_whitespace().take(8).collect();
+    assert_eq!(words, ["fleet", "edge-1", "charts", "True", "Ready", "1", "AllRendered", "Ready"], "{table}");
+
+    let change = r#"{"spec":{"values":{"replicaCount":3}}}"#;
+    kubectl(&["patch", "release", "web-next", "-n", "fleet", "--type", "merge", "-p", change]);
+    let ready = "jsonpath={.status.bootstrapVersion}=2";
+    kubectl(&["wait", "target", "lab", "-n", "fleet", "--for", ready, "--timeout", "30s"]);
+    let target: Value =
+        serde_json::from_str(&kubectl(&["get", "target", "lab", "-n", "fleet", "-o", "json"])).unwrap();
+    assert_eq!(target["status"]["bootstrapVersion"], 2);
+
+    let manifest = folder.path().join("target.yaml");
+    std::fs::write(
+        &manifest,
+        "apiVersion: solar.opendefense.cloud/v1alpha1\nkind: Target\nmetadata: {name: more, namespace: fleet}\n\
+         spec: {renderRegistryRef: {name: charts, namespace: platform}}\n",
+    )
+    .unwrap();
+    let manifest = manifest.to_str().unwrap();
+    assert!(kubectl(&["apply", "--validate=false", "-f", manifest]).contains("created"));
+    assert!(kubectl(&["delete", "-f", manifest]).contains("deleted"));
+
+    let task = kubectl(&["get", "rendertask", "render-tgt-edge-1-1", "-n", "fleet", "-o", "yaml"]);
+    let saved = folder.path().join("task.yaml");
+    std::fs::write(&saved, task).unwrap();
+    let chart = folder.path().join("chart");
+    let rendered = program().arg("render").arg(&saved).arg("-o").arg(&chart).output().unwrap();
+    assert!(rendered.status.success(), "{}", text(&rendered.stderr));
+    assert!(chart.join("bootstrap-edge-1/Chart.yaml").exists() || chart.join("Chart.yaml").exists());
+    assert!(dev.interrupt());
+}
