@@ -42,8 +42,13 @@ impl Gate {
         }
     }
 
-    fn admit(&mut self) {
+    /// Counts the slots that were given back.
+    fn collect(&mut self) {
         self.in_use = self.in_use.saturating_sub(self.returned.swap(0, Ordering::AcqRel));
+    }
+
+    fn admit(&mut self) {
+        self.collect();
         while self.open && (self.slots == 0 || self.in_use < self.slots) {
             let Some(key) = self.next() else { break };
             self.in_use += 1;
@@ -52,7 +57,7 @@ impl Gate {
                 // A slot that is not taken comes back by being dropped, and is collected below.
                 let _ = addr.open_gate(slot);
             }
-            self.in_use = self.in_use.saturating_sub(self.returned.swap(0, Ordering::AcqRel));
+            self.collect();
         }
     }
 
@@ -112,10 +117,12 @@ impl Handler<Open> for Gate {
 }
 
 impl Handler<Close> for Gate {
-    type Result = ();
+    type Result = usize;
 
-    fn handle(&mut self, _: Close, _: &mut Context<Self>) {
+    fn handle(&mut self, _: Close, _: &mut Context<Self>) -> usize {
         self.open = false;
+        self.collect();
+        self.in_use
     }
 }
 
@@ -123,7 +130,7 @@ impl Handler<GetGateSnapshot> for Gate {
     type Result = GateSnapshot;
 
     fn handle(&mut self, _: GetGateSnapshot, _: &mut Context<Self>) -> GateSnapshot {
-        self.in_use = self.in_use.saturating_sub(self.returned.swap(0, Ordering::AcqRel));
+        self.collect();
         GateSnapshot {
             open: self.open,
             slots: self.slots,

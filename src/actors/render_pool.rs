@@ -4,7 +4,7 @@
 //! them, and then find its chart ready and, mostly, its digest known. A freed slot wakes whoever was refused first, and
 //! is kept for it for a second; namespaces take turns.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -48,7 +48,9 @@ pub struct RenderPool {
     admissions: Admissions,
     jobs: BTreeMap<ObjectName, Job>,
     /// Submissions that wait for the job of equal content, by content key.
-    joined: BTreeMap<String, Vec<Submission>>,
+    joined: BTreeMap<String, VecDeque<Submission>>,
+    /// The content key that each of them waits for.
+    waits_for: BTreeMap<ObjectName, String>,
     /// Content key of each running job.
     leaders: BTreeMap<String, ObjectName>,
     rng: fastrand::Rng,
@@ -64,6 +66,7 @@ impl RenderPool {
             shared,
             jobs: BTreeMap::new(),
             joined: BTreeMap::new(),
+            waits_for: BTreeMap::new(),
             leaders: BTreeMap::new(),
             stopped: false,
         }
@@ -79,11 +82,12 @@ impl RenderPool {
         if self.stopped {
             return;
         }
-        if self.jobs.contains_key(&task) || self.is_joined(&task) {
+        if self.jobs.contains_key(&task) || self.waits_for.contains_key(&task) {
             return self.admitted(&task);
         }
         if self.leaders.contains_key(&submission.content_key) {
-            self.joined.entry(submission.content_key.clone()).or_default().push(submission);
+            self.waits_for.insert(task.clone(), submission.content_key.clone());
+            self.joined.entry(submission.content_key.clone()).or_default().push_back(submission);
             metrics::counter!("solar_render_joins_total").increment(1);
             return self.admitted(&task);
         }
@@ -102,10 +106,6 @@ impl RenderPool {
         // Whoever misses this hears of the job's end.
         let to = ActorKey::new(RENDER_TASK, task.clone());
         let _ = self.shared.answer(&to, key(), Answer::Admission(Admission::Admitted));
-    }
-
-    fn is_joined(&self, task: &ObjectName) -> bool {
-        self.joined.values().flatten().any(|submission| submission.task == *task)
     }
 
     fn start(&mut self, ctx: &mut Context<Self>, submission: Submission, ready: Option<ReadyChart>) {
@@ -162,9 +162,14 @@ impl RenderPool {
         }
         let Some(mut waiting) = self.joined.remove(content) else { return };
         let now = self.shared.clock.elapsed();
-        while !waiting.is_empty() && self.admissions.take(&waiting[0].task, now) {
-            let next = waiting.remove(0);
-            self.start(ctx, next, ready.clone());
+        while let Some(next) = waiting.front().filter(|_| !self.stopped) {
+            if !self.admissions.take(&next.task, now) {
+                break;
+            }
+            if let Some(next) = waiting.pop_front() {
+                self.waits_for.remove(&next.task);
+                self.start(ctx, next, ready.clone());
+            }
         }
         if waiting.is_empty() {
             return;
@@ -174,6 +179,7 @@ impl RenderPool {
         } else {
             // No slot and nobody to follow: each submits again when it is woken.
             for submission in waiting {
+                self.waits_for.remove(&submission.task);
                 self.tell(ctx, &submission.task, Answer::Job(JobOutcome::Stale));
             }
         }
@@ -182,7 +188,10 @@ impl RenderPool {
     /// Ends a ticket that its job left open.
     fn give_back(&self, ctx: &mut Context<Self>, job: &Job) {
         let open = job.ticket.lock().ok().and_then(|mut open| open.take());
-        if let Some(open) = open {
+        if let Some(mut open) = open {
+            // A write without an answer may have been sent a moment ago, by a quick retry.
+            let now = self.shared.clock.elapsed();
+            open.unanswered_since = open.unanswered_since.map(|_| now);
             self.hand_back(ctx, open);
         }
     }
@@ -248,10 +257,14 @@ impl Handler<Withdraw> for RenderPool {
 
     fn handle(&mut self, withdraw: Withdraw, ctx: &mut Context<Self>) {
         self.admissions.forget(&withdraw.task);
-        for waiting in self.joined.values_mut() {
+        if let Some(content) = self.waits_for.remove(&withdraw.task)
+            && let Some(waiting) = self.joined.get_mut(&content)
+        {
             waiting.retain(|submission| submission.task != withdraw.task);
+            if waiting.is_empty() {
+                self.joined.remove(&content);
+            }
         }
-        self.joined.retain(|_, waiting| !waiting.is_empty());
         let shared = self
             .jobs
             .get(&withdraw.task)
@@ -271,10 +284,11 @@ impl Handler<Withdraw> for RenderPool {
 }
 
 impl Handler<StopRendering> for RenderPool {
-    type Result = ();
+    type Result = usize;
 
-    fn handle(&mut self, _: StopRendering, _: &mut Context<Self>) {
+    fn handle(&mut self, _: StopRendering, _: &mut Context<Self>) -> usize {
         self.stopped = true;
+        self.jobs.len()
     }
 }
 
@@ -285,7 +299,7 @@ impl Handler<GetPoolSnapshot> for RenderPool {
         PoolSnapshot {
             slots: self.shared.options.max_concurrent_renders,
             running: self.jobs.keys().map(ToString::to_string).collect(),
-            joined: self.joined.values().map(Vec::len).sum(),
+            joined: self.waits_for.len(),
             queued: self.admissions.waiting(),
         }
     }

@@ -34,18 +34,16 @@ use super::target::TargetKind;
 use super::timers;
 use super::watch::Watch;
 use crate::adapters::kubernetes::{EventSink, Namespaced, deliver};
-use crate::messages::gate::{Close, GetGateSnapshot, Open};
+use crate::messages::gate::{Close, Open};
 use crate::messages::object::Cause;
-use crate::messages::render_pool::{GetPoolSnapshot, StopRendering};
+use crate::messages::render_pool::StopRendering;
 use crate::messages::root::{Begin, CriticalPartDied, KindSynced, Retire, ShutDown};
 use crate::messages::watch::{StartWatching, StopWatching};
 
 /// One message from each watch and each retiring actor at most; a retirement that finds the box full is told later.
 const MAILBOX: usize = 1 << 14;
-/// How long running passes and jobs may take to end before they are cut off.
-const SHUTDOWN_DEADLINE: Duration = Duration::from_secs(20);
 /// How often running passes are looked at while they end.
-const SHUTDOWN_LOOK: Duration = Duration::from_millis(20);
+const SHUTDOWN_LOOK: Duration = Duration::from_millis(10);
 
 /// The kinds of object actors: one line each.
 fn factories() -> Vec<(ActorKind, Factory)> {
@@ -273,27 +271,29 @@ impl Handler<Retire> for Root {
 impl Handler<ShutDown> for Root {
     type Result = ResponseActFuture<Self, ()>;
 
-    /// No more events in, no more passes and jobs begun; what runs may end within the deadline.
+    /// No more events in and no more jobs begun. Jobs that run may end within the grace period, with the passes that they
+    /// wait for; then no more passes begin, and those that run may end as well.
     fn handle(&mut self, _: ShutDown, _: &mut Context<Self>) -> Self::Result {
         for watch in &self.watches {
             // A watch that has ended needs no telling.
             let _ = watch.stop.try_send(StopWatching);
         }
         let (gate, pool) = (self.gate.clone(), self.pool.clone());
+        let grace = self.shared.options.shutdown_grace;
         let ended = async move {
-            let _ = gate.send(Close).await;
-            let _ = pool.send(StopRendering).await;
-            let quiet = async {
-                loop {
-                    let passes = gate.send(GetGateSnapshot).await.map_or(0, |gate| gate.in_use);
-                    let jobs = pool.send(GetPoolSnapshot).await.map_or(0, |pool| pool.running.len());
-                    if passes == 0 && jobs == 0 {
-                        return;
-                    }
+            let jobs_end = async {
+                while pool.send(StopRendering).await.is_ok_and(|running| running > 0) {
                     tokio::time::sleep(SHUTDOWN_LOOK).await;
                 }
             };
-            tokio::time::timeout(SHUTDOWN_DEADLINE, quiet).await.is_ok()
+            let jobs_ended = tokio::time::timeout(grace / 2, jobs_end).await.is_ok();
+            let passes_end = async {
+                while gate.send(Close).await.is_ok_and(|running| running > 0) {
+                    tokio::time::sleep(SHUTDOWN_LOOK).await;
+                }
+            };
+            let passes_ended = tokio::time::timeout(grace / 2, passes_end).await.is_ok();
+            jobs_ended && passes_ended
         };
         Box::pin(ended.into_actor(self).map(|clean, root, _| {
             if !clean {

@@ -38,6 +38,8 @@ pub struct Options {
     pub render_requeue_delay: Duration,
     /// How long after a start nothing is cleaned up.
     pub takeover_wait: Duration,
+    /// How long passes and jobs that run may take to end at shutdown.
+    pub shutdown_grace: Duration,
     /// Looks and clean-ups at once.
     pub max_concurrent_errands: usize,
     /// How Targets are treated.
@@ -58,6 +60,7 @@ impl Default for Options {
             render_timeout: Duration::from_secs(300),
             render_requeue_delay: Duration::from_secs(2),
             takeover_wait: Duration::from_secs(30),
+            shutdown_grace: Duration::from_secs(20),
             max_concurrent_errands: 20,
             target: TargetOptions { strict: false, stale_grace: Duration::ZERO, watched: None },
             artifact: ArtifactOptions { unbound_grace: Duration::from_secs(300) },

@@ -340,6 +340,8 @@ fn start_controller(
     let mut options = args.controller.options();
     // The registry lives and dies with this process: no earlier request can land.
     options.takeover_wait = Duration::ZERO;
+    // Whoever presses Ctrl-C does not want to wait; nothing outlives this process anyway.
+    options.shutdown_grace = Duration::from_secs(1);
     let ports = Ports {
         api: Api::new(server.client_for("controller", "default")),
         registry: Arc::new(Retrying::new(Arc::new(registry), rng::seeded(options.seed, "registry"))),

@@ -24,9 +24,9 @@ pub struct SlotReturned;
 #[rtype(result = "()")]
 pub struct Open;
 
-/// No pass begins any more.
+/// No pass begins any more. Answers how many still run.
 #[derive(Clone, Copy, Debug, Message)]
-#[rtype(result = "()")]
+#[rtype(result = "usize")]
 pub struct Close;
 
 /// Asks for the gate's state.

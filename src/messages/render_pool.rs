@@ -49,9 +49,9 @@ pub struct Withdraw {
     pub task: ObjectName,
 }
 
-/// No job is taken any more.
+/// No job is taken any more. Answers how many still run.
 #[derive(Clone, Copy, Debug, Message)]
-#[rtype(result = "()")]
+#[rtype(result = "usize")]
 pub struct StopRendering;
 
 /// Asks for the pool's state.
