@@ -89,7 +89,8 @@ fn dev_stays_up_prints_the_commands_and_ends_well_on_an_interrupt() {
     let kubeconfig = folder.path().join("kubeconfig");
     assert!(kubeconfig.exists());
     assert!(printed.contains(&kubeconfig.display().to_string()), "{printed}");
-    let commands = dev.printed.iter().filter(|line| line.starts_with("  kubectl") || line.starts_with("  curl"));
+    let commands =
+        dev.printed.iter().filter(|line| line.starts_with("  kubectl") || line.starts_with("  curl"));
     assert_eq!(commands.count(), 5, "{printed}");
     assert!(dev.interrupt());
 }
@@ -169,7 +170,8 @@ fn the_readmes_kubectl_commands_work_against_dev() {
 
     let table = kubectl(&["get", "targets", "-A", "-o", "wide"]);
     let words: Vec<&str> = table.lines().next().unwrap().split_whitespace().collect();
-    let columns = ["NAMESPACE", "NAME", "REGISTRY", "READY", "REASON", "VERSION", "RELEASES", "BOOTSTRAP", "AGE"];
+    let columns =
+        ["NAMESPACE", "NAME", "REGISTRY", "READY", "REASON", "VERSION", "RELEASES", "BOOTSTRAP", "AGE"];
     assert_eq!(words, columns, "{table}");
     let row = table.lines().find(|line| line.contains("edge-1")).unwrap();
     let words: Vec<&str> = row.split_whitespace().take(8).collect();

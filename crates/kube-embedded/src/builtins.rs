@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::{
     resource::{
         Builtin, CRDS, Cell, Column, FieldDef, NAMESPACES, Resource, TableId, Version, age_column, column,
-        name_column, path_column,
+        first_of_column, name_column, path_column,
     },
     schema::Schema,
 };
@@ -236,11 +236,12 @@ fn event(builtin: Builtin) -> Spec {
 
 fn event_columns(modern: bool) -> Vec<Column> {
     let object = if modern { ".regarding" } else { ".involvedObject" };
-    let last_seen = if modern {
-        path_column("Last Seen", "date", 0, ".deprecatedLastTimestamp")
-    } else {
-        path_column("Last Seen", "date", 0, ".lastTimestamp")
-    };
+    let last_seen = first_of_column(
+        "Last Seen",
+        "date",
+        0,
+        &[".series.lastObservedTime", ".lastTimestamp", ".deprecatedLastTimestamp", ".eventTime"],
+    );
     let message = if modern { ".note" } else { ".message" };
     vec![
         last_seen,

@@ -44,6 +44,8 @@ pub(crate) struct Column {
 pub(crate) enum Cell {
     Name,
     Path(JsonPath),
+    /// The first of these that is there.
+    FirstOf(Vec<JsonPath>),
     /// The number of entries of an object or list, summed over several fields.
     Count(&'static [&'static str]),
 }
@@ -165,6 +167,12 @@ pub(crate) fn age_column() -> Column {
 pub(crate) fn path_column(name: &str, kind: &str, priority: i64, path: &str) -> Column {
     // A path of our own that does not parse shows nothing, which the tests of the tables would notice.
     column(name, kind, priority, Cell::Path(JsonPath::parse(path).unwrap_or_default()))
+}
+
+/// As [`path_column`], for a value that may stand in several places.
+pub(crate) fn first_of_column(name: &str, kind: &str, priority: i64, paths: &[&str]) -> Column {
+    let paths = paths.iter().map(|path| JsonPath::parse(path).unwrap_or_default());
+    column(name, kind, priority, Cell::FirstOf(paths.collect()))
 }
 
 /// The table of namespaces.

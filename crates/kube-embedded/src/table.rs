@@ -55,6 +55,9 @@ fn cell(column: &Column, value: &Value, now: Timestamp) -> Value {
             return Value::from(fields.iter().map(count).sum::<usize>().to_string());
         }
         Cell::Path(path) => path.first(value).cloned(),
+        Cell::FirstOf(paths) => {
+            paths.iter().filter_map(|path| path.first(value)).find(|found| !found.is_null()).cloned()
+        }
     };
     match (column.kind.as_str(), found) {
         ("date", None | Some(Value::Null)) => "<unknown>".into(),
