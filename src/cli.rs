@@ -144,13 +144,11 @@ fn render(args: &RenderArgs) -> Result<(), String> {
 }
 
 fn crds(args: &CrdsArgs) -> Result<(), String> {
-    for crd in solar_api::crds() {
-        let yaml = serde_saphyr::to_string(&crd).map_err(|error| error.to_string())?;
+    for (name, yaml) in solar_api::crd_files().map_err(|error| error.to_string())? {
         match &args.output_dir {
             None => print!("---\n{yaml}"),
             Some(directory) => {
-                let name = crd.metadata.name.unwrap_or_default();
-                let path = directory.join(format!("{name}.yaml"));
+                let path = directory.join(name);
                 std::fs::write(&path, yaml)
                     .map_err(|error| format!("cannot write {}: {error}", path.display()))?;
             }

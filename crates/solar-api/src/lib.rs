@@ -5,6 +5,8 @@
 //!
 //! Each kind has a module of its own. [`crds`] gives the definitions that a cluster needs, in a fixed order.
 
+#![allow(clippy::duplicated_attributes, reason = "columns of one definition share their types")]
+
 mod component;
 mod component_version;
 mod profile;
@@ -19,6 +21,7 @@ mod render_task;
 mod schema;
 mod shared;
 mod target;
+mod yaml;
 
 pub mod conditions;
 pub mod names;
@@ -42,6 +45,7 @@ pub use render_task::{
 };
 pub use shared::{JsonObject, LocalReference, ObjectReference};
 pub use target::{Target, TargetSpec, TargetStatus};
+pub use yaml::crd_files;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::CustomResourceExt as _;

@@ -1,0 +1,6 @@
+//! The definitions, as an API server applies them.
+
+mod files;
+mod rules;
+mod shape;
+mod support;
