@@ -46,8 +46,8 @@ where
 
 fn end(runtime: Arc<Runtime>) {
     if let Ok(runtime) = Arc::try_unwrap(runtime) {
-        runtime.shutdown_timeout(LAST_WAIT)
+        runtime.shutdown_timeout(LAST_WAIT);
     } else {
-        tracing::debug!("the runtime is still in use at the end")
+        tracing::debug!("the runtime is still in use at the end");
     }
 }
