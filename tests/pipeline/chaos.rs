@@ -54,7 +54,9 @@ fn wanted_tags(sim: &Simulation) -> BTreeSet<String> {
     sim.server
         .objects("RenderArtifact")
         .filter(|artifact| bound.contains(&text(&artifact["metadata"]["name"])))
-        .map(|artifact| format!("{}:{}", text(&artifact["spec"]["repository"]), text(&artifact["spec"]["tag"])))
+        .map(|artifact| {
+            format!("{}:{}", text(&artifact["spec"]["repository"]), text(&artifact["spec"]["tag"]))
+        })
         .collect()
 }
 

@@ -86,7 +86,7 @@ fn write_value(value: &Value, text: &mut String) {
         }
         Value::Object(object) => write_object(object, text),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
-            text.push_str(&value.to_string())
+            text.push_str(&value.to_string());
         }
     }
 }

@@ -124,10 +124,10 @@ pub fn next(
     if task.meta.terminating {
         return TaskStep::Wait(None);
     }
-    if let Some(outcome) = memory.outcome.take() {
-        if let Some(step) = record(task, view, memory, outcome, now, wall, jitter) {
-            return step;
-        }
+    if let Some(outcome) = memory.outcome.take()
+        && let Some(step) = record(task, view, memory, outcome, now, wall, jitter)
+    {
+        return step;
     }
     if memory.submitted {
         return waiting(task, memory, now, wall);

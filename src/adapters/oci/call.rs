@@ -40,6 +40,7 @@ impl Message {
         self
     }
 
+    #[cfg(feature = "dev")]
     pub(super) fn body(mut self, body: &Bytes) -> Self {
         self.body = body.clone();
         self

@@ -11,6 +11,8 @@ mod auth;
 mod call;
 mod error;
 mod http_registry;
+#[cfg(feature = "dev")]
+mod plain_push;
 mod push;
 mod requests;
 mod retry;

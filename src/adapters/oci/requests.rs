@@ -4,11 +4,10 @@ use bytes::Bytes;
 use http::{Method, header};
 
 use super::MANIFEST_LIMIT;
-use super::artifact::{Artifact, Blob, MANIFEST_MEDIA_TYPE};
 use super::auth::Access;
-use super::call::{Call, Message, SMALL_BODY, error_code, location};
+use super::call::{Call, Message, SMALL_BODY, error_code};
 use super::error::{OciError, Operation};
-use super::session::{Session, push_blob_call};
+use super::session::Session;
 use super::transport::Transport;
 use super::types::{DeleteOutcome, Digest, Endpoint, Manifest, Reference};
 
@@ -113,47 +112,5 @@ impl<T: Transport> Session<T> {
             }
             _ => Err(call.refused(&response)),
         }
-    }
-
-    /// Uploads an artifact with plain requests, in the order in which `HttpRegistry` does.
-    pub(crate) async fn push(
-        &self,
-        endpoint: &Endpoint,
-        repository: &str,
-        tag: &str,
-        artifact: &Artifact,
-    ) -> Result<Digest, OciError> {
-        let operation = Operation::PushManifest;
-        let call = Call { operation, access: Access::Push, endpoint, repository, limit: SMALL_BODY };
-        let url = call.manifest_url(&Reference::tag(tag))?;
-        for blob in artifact.blobs() {
-            self.push_blob(endpoint, repository, blob).await?;
-        }
-        let message = Message::new(Method::PUT, url)
-            .header(header::CONTENT_TYPE, MANIFEST_MEDIA_TYPE)
-            .body(artifact.manifest());
-        let response = self.call(&call, message).await?;
-        if response.status().is_success() {
-            Ok(artifact.digest().clone())
-        } else {
-            Err(call.refused(&response))
-        }
-    }
-
-    async fn push_blob(&self, endpoint: &Endpoint, repository: &str, blob: &Blob) -> Result<(), OciError> {
-        let call = push_blob_call(endpoint, repository);
-        let start = call.url("blobs/uploads/")?;
-        let response = self.call(&call, Message::new(Method::POST, start.clone())).await?;
-        if !response.status().is_success() {
-            return Err(call.refused(&response));
-        }
-        let mut location = location(&start, response.headers())
-            .ok_or_else(|| call.protocol("an upload without a location"))?;
-        location.query_pairs_mut().append_pair("digest", blob.digest.as_str());
-        let message = Message::new(Method::PUT, location)
-            .header(header::CONTENT_TYPE, "application/octet-stream")
-            .body(&blob.bytes);
-        let response = self.call(&call, message).await?;
-        if response.status().is_success() { Ok(()) } else { Err(call.refused(&response)) }
     }
 }

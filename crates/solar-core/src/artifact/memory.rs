@@ -43,6 +43,10 @@ pub struct Cleanup {
 }
 
 /// Kept by the actor, also when a pass fails: tickets must not be forgotten.
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "each is a mark of its own, set and cleared for its own reason"
+)]
 #[derive(Clone, Debug, Default)]
 pub struct ArtifactMemory {
     /// The artifact by own deed, until the watch has caught up.

@@ -120,8 +120,8 @@ fn living(
             _ => ArtifactStep::Wait(None),
         };
     }
-    if let Some(until) = busy_until(memory, now) {
-        return ArtifactStep::Wait(until);
+    if let Some(wait) = wait_for_writes(memory, now) {
+        return wait;
     }
     let since = memory.known_since.as_ref().map_or(now, |(_, since)| *since);
     let deadline = since + options.unbound_grace;
@@ -153,8 +153,8 @@ fn terminating(
         return kept(artifact, memory, now);
     }
     memory.announced = None;
-    if let Some(until) = busy_until(memory, now) {
-        return ArtifactStep::Wait(until);
+    if let Some(wait) = wait_for_writes(memory, now) {
+        return wait;
     }
     match earlier_of_waits(memory, now) {
         Some(until) => ArtifactStep::Wait(Some(until)),
@@ -171,19 +171,19 @@ fn kept(artifact: &RenderArtifactRecord, memory: &ArtifactMemory, now: Moment) -
     if memory.looked.as_ref() == uid {
         return ArtifactStep::Wait(None);
     }
-    if let Some(until) = busy_until(memory, now) {
-        return ArtifactStep::Wait(until);
+    if let Some(wait) = wait_for_writes(memory, now) {
+        return wait;
     }
     let earliest = memory.look_at.unwrap_or_default().max(memory.quiet_until);
     if now < earliest { ArtifactStep::Wait(Some(earliest)) } else { ArtifactStep::Look }
 }
 
-/// While a ticket is open or a write may still land nothing is deleted: `Some(when to look again)`.
-fn busy_until(memory: &ArtifactMemory, now: Moment) -> Option<Option<Moment>> {
+/// While a ticket is open or a write may still land nothing is deleted: the wait until that is over.
+fn wait_for_writes(memory: &ArtifactMemory, now: Moment) -> Option<ArtifactStep> {
     if memory.ticket.is_some() {
-        return Some(None);
+        return Some(ArtifactStep::Wait(None));
     }
-    memory.under_way_until.filter(|until| now < *until).map(Some)
+    memory.under_way_until.filter(|until| now < *until).map(|until| ArtifactStep::Wait(Some(until)))
 }
 
 fn earlier_of_waits(memory: &ArtifactMemory, now: Moment) -> Option<Moment> {

@@ -65,7 +65,7 @@ fn everything_that_decides_a_chart_changes_its_hash() {
         ("resource tag", |c| c.input.resources.get_mut("chart").unwrap().tag = "1.2.4".into()),
         ("insecure", |c| c.input.resources.get_mut("chart").unwrap().insecure = true),
         ("pull secret", |c| {
-            c.input.resources.get_mut("chart").unwrap().pull_secret_name = Some("other".into())
+            c.input.resources.get_mut("chart").unwrap().pull_secret_name = Some("other".into());
         }),
         ("no pull secret", |c| c.input.resources.get_mut("chart").unwrap().pull_secret_name = None),
         ("entrypoint", |c| c.input.entrypoint.type_ = api::EntrypointType::Kro),

@@ -91,7 +91,7 @@ fn apply(model: &mut Model, deed: Deed, serial: usize) {
             model.bind_release(NAMESPACES[namespace], RELEASES[release], TARGETS[target]);
         }
         Deed::Unbind(at) => {
-            drop(nth(&model.release_bindings, at).and_then(|n| model.release_bindings.remove(&n)))
+            drop(nth(&model.release_bindings, at).and_then(|n| model.release_bindings.remove(&n)));
         }
         Deed::Values { release, value } => {
             if let Some(release) = nth(&model.releases, release).and_then(|n| model.releases.get_mut(&n)) {
