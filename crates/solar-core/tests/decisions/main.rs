@@ -13,6 +13,7 @@ mod model;
 mod names;
 mod properties;
 mod pull_secrets;
+mod render_tasks;
 mod resolver;
 mod selectors;
 mod support;
