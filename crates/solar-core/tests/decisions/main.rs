@@ -15,6 +15,7 @@ mod properties;
 mod pull_secrets;
 mod render_tasks;
 mod resolver;
+mod routes;
 mod selectors;
 mod support;
 mod target;
