@@ -20,7 +20,7 @@ use super::pass::Died;
 use super::render_artifact::RenderArtifactKind;
 use super::render_job::{self, ReadyChart, TicketInUse};
 use super::system::Shared;
-use crate::messages::object::{Answer, Cause};
+use crate::messages::object::Answer;
 use crate::messages::render_artifact::ArtifactRequest;
 use crate::messages::render_pool::{
     Admission, GetPoolSnapshot, PoolSnapshot, StopRendering, Submission, Submit, Withdraw,
@@ -141,10 +141,11 @@ impl RenderPool {
         self.lead_on(ctx, &job.submission.content_key, task, ready);
     }
 
-    /// A slot is free: whoever waits longest is woken.
+    /// A slot is free: whoever waits longest is told. One that misses it asks again by itself.
     fn freed(&mut self) {
         if let Some(waiting) = self.admissions.give_back(self.shared.clock.elapsed()) {
-            self.shared.wake(&ActorKey::new(RENDER_TASK, waiting), Cause::Answer);
+            let to = ActorKey::new(RENDER_TASK, waiting);
+            let _ = self.shared.answer(&to, key(), Answer::Admission(Admission::SlotFree));
         }
     }
 

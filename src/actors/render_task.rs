@@ -129,7 +129,7 @@ fn take_in_answers(pass: &mut Pass<RenderTaskKind>) {
             memory.core.submitted = false;
             memory.core.refused_until = Some(now + retry_after);
         }
-        Answer::Admission(Admission::Admitted) => memory.core.refused_until = None,
+        Answer::Admission(Admission::Admitted | Admission::SlotFree) => memory.core.refused_until = None,
         Answer::Bind(_) | Answer::Unbound => {}
     }
 }
@@ -154,13 +154,14 @@ fn submit(pass: &Pass<RenderTaskKind>, task: &RenderTaskRecord) {
 
 fn withdraw(pass: &Pass<RenderTaskKind>) {
     let mut memory = pass.memory();
-    if !memory.core.submitted {
+    if !memory.core.submitted && memory.core.refused_until.is_none() {
         return;
     }
     let withdrawn =
         pass.shared.pool.get().is_none_or(|pool| pool.try_send(Withdraw { task: pass.name.clone() }).is_ok());
     if withdrawn {
         memory.core.submitted = false;
+        memory.core.refused_until = None;
     }
 }
 

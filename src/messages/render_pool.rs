@@ -34,6 +34,8 @@ pub struct Submission {
 pub enum Admission {
     /// The job runs, or waits for one of equal content.
     Admitted,
+    /// A slot became free and is kept for a second: submit again.
+    SlotFree,
     /// Every slot is taken.
     Full {
         /// When to ask again; sooner if woken.

@@ -138,3 +138,22 @@ fn version(sim: &Simulation, target: &str) -> i64 {
         .and_then(|target| target["status"]["bootstrapVersion"].as_i64())
         .unwrap_or_default()
 }
+
+#[test]
+fn a_freed_render_slot_goes_to_whoever_waits_at_once() {
+    on_paused_time(|| async {
+        let (server, store) = support::world();
+        // One slot, and half an hour until a refused task would ask again by itself.
+        let options = solar_controller::actors::system::Options {
+            max_concurrent_renders: 1,
+            render_requeue_delay: std::time::Duration::from_secs(1_800),
+            ..support::options()
+        };
+        let sim = Simulation::over(server, store, options);
+        let began = tokio::time::Instant::now();
+        sim.install_examples();
+        sim.until("all Targets are ready", Simulation::all_ready).await;
+        assert!(began.elapsed() < std::time::Duration::from_secs(5), "after {:?}", began.elapsed());
+        sim.shut_down().await;
+    });
+}
