@@ -31,9 +31,15 @@ const MAILBOX: usize = 1 << 17;
 /// How soon something is handed over again whose receiver had no room.
 const REDELIVERY: Duration = Duration::from_millis(100);
 
-/// By this key the pool answers.
+/// By this key the pool answers submissions.
 pub fn key() -> ActorKey {
-    ActorKey::new(ActorKind("RenderPool"), ObjectName::new("-", "-"))
+    ActorKey::new(ActorKind("RenderPool"), ObjectName::new("-", "admissions"))
+}
+
+/// By this key the pool tells of jobs that ended: apart from admissions, since only the last answer of each
+/// correspondent is kept, and a job's end must not be pushed out by word of a free slot.
+pub fn jobs_key() -> ActorKey {
+    ActorKey::new(ActorKind("RenderPool"), ObjectName::new("-", "jobs"))
 }
 
 struct Job {
@@ -86,6 +92,7 @@ impl RenderPool {
             return self.admitted(&task);
         }
         if self.leaders.contains_key(&submission.content_key) {
+            self.admissions.forget(&task);
             self.waits_for.insert(task.clone(), submission.content_key.clone());
             self.joined.entry(submission.content_key.clone()).or_default().push_back(submission);
             metrics::counter!("solar_render_joins_total").increment(1);
@@ -211,7 +218,8 @@ impl RenderPool {
     /// Tells a task, as often as it takes.
     fn tell(&self, ctx: &mut Context<Self>, task: &ObjectName, answer: Answer) {
         let to = ActorKey::new(RENDER_TASK, task.clone());
-        if let Err(Undelivered::Full | Undelivered::Ending) = self.shared.answer(&to, key(), answer.clone()) {
+        let from = if matches!(answer, Answer::Job(_)) { jobs_key() } else { key() };
+        if let Err(Undelivered::Full | Undelivered::Ending) = self.shared.answer(&to, from, answer.clone()) {
             let task = task.clone();
             ctx.run_later(REDELIVERY, move |pool, ctx| pool.tell(ctx, &task, answer));
         }

@@ -117,20 +117,23 @@ fn surroundings(world: &World, task: &RenderTaskRecord) -> String {
 }
 
 fn take_in_answers(pass: &mut Pass<RenderTaskKind>) {
-    let Some((answer, _)) = pass.answers.remove(&render_pool::key()) else { return };
     let now = pass.now();
+    let admission = pass.answers.remove(&render_pool::key());
+    let job = pass.answers.remove(&render_pool::jobs_key());
     let mut memory = pass.memory();
-    match answer {
-        Answer::Job(outcome) => {
-            memory.core.submitted = false;
-            memory.core.outcome = Some(outcome);
-        }
-        Answer::Admission(Admission::Full { retry_after }) => {
+    match admission {
+        Some((Answer::Admission(Admission::Full { retry_after }), _)) => {
             memory.core.submitted = false;
             memory.core.refused_until = Some(now + retry_after);
         }
-        Answer::Admission(Admission::Admitted | Admission::SlotFree) => memory.core.refused_until = None,
-        Answer::Bind(_) | Answer::Unbound => {}
+        Some((Answer::Admission(Admission::Admitted | Admission::SlotFree), _)) => {
+            memory.core.refused_until = None;
+        }
+        _ => {}
+    }
+    if let Some((Answer::Job(outcome), _)) = job {
+        memory.core.submitted = false;
+        memory.core.outcome = Some(outcome);
     }
 }
 
