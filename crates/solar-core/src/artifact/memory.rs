@@ -84,6 +84,8 @@ pub struct ArtifactMemory {
     pub announced: Option<Box<str>>,
     /// Whether an errand (a look or a cleanup) is out.
     pub errand: bool,
+    /// Whether the last errand asked for was a clean-up and not a look.
+    pub cleaning: bool,
     /// How the deletion goes.
     pub cleanup: Cleanup,
 }
@@ -97,6 +99,11 @@ impl ArtifactMemory {
     /// Whether a registry write of this process may still land at `now`.
     pub fn write_under_way(&self, now: Moment) -> bool {
         self.ticket.is_some() || self.under_way_until.is_some_and(|until| now < until)
+    }
+
+    /// Whether the tag is being deleted, or is gone with the finalizer still to go: what binds or pushes now is lost.
+    pub fn is_cleaning_up(&self) -> bool {
+        self.cleanup.done || (self.errand && self.cleaning)
     }
 
     /// Whether nothing would be lost if the actor went.

@@ -57,6 +57,13 @@ pub fn next(
         Some(artifact) if artifact.meta.terminating => terminating(view, artifact, memory, now),
         Some(artifact) => living(view, artifact, memory, options, now),
     };
+    match step {
+        // Whether the terminating artifact is bound is asked anew: a binding may come in between.
+        ArtifactStep::DeleteSelf => memory.confirmed = false,
+        ArtifactStep::CleanUp => memory.cleaning = true,
+        ArtifactStep::Look => memory.cleaning = false,
+        _ => {}
+    }
     match (step, lag_deadline(memory)) {
         (ArtifactStep::Wait(_), Some(deadline)) if deadline <= now => ArtifactStep::Read,
         (ArtifactStep::Wait(until), deadline) => ArtifactStep::Wait(earlier(until, deadline)),
@@ -65,7 +72,7 @@ pub fn next(
 }
 
 /// Keeps track of what this incarnation has seen.
-fn notice(view: &View, memory: &mut ArtifactMemory, now: Moment) {
+pub(super) fn notice(view: &View, memory: &mut ArtifactMemory, now: Moment) {
     let terminating = view.artifact.as_ref().is_some_and(|artifact| artifact.meta.terminating);
     if !memory.started {
         memory.started = true;
@@ -77,6 +84,8 @@ fn notice(view: &View, memory: &mut ArtifactMemory, now: Moment) {
         memory.seen_bound = false;
         memory.cleanup = super::Cleanup::default();
         memory.looked = None;
+        memory.look_at = None;
+        memory.look_failures = 0;
     }
     memory.seen_bound |= !view.bindings.is_empty();
 }
@@ -141,7 +150,8 @@ fn terminating(
         return ArtifactStep::Wait(None);
     }
     if memory.cleanup.done {
-        return ArtifactStep::RemoveFinalizer;
+        // A deletion without an answer may still land: a tag that is pushed under a new artifact must not meet it.
+        return wait_for_writes(memory, now).unwrap_or(ArtifactStep::RemoveFinalizer);
     }
     if memory.errand {
         return ArtifactStep::Wait(None);

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::memory::{ArtifactMemory, Ticket};
+use super::next::notice;
 use super::view::View;
 use crate::names;
 use crate::object::ObjectName;
@@ -80,7 +81,7 @@ pub fn bind(
             return BindDecision::Collision { with };
         }
         let others = view.bindings.values().any(|binding| !binding.meta.terminating);
-        if existing.meta.terminating && !others {
+        if existing.meta.terminating && (!others || memory.is_cleaning_up()) {
             let cause =
                 memory.cleanup.cause.clone().unwrap_or_else(|| "the old tag is being deleted".to_owned());
             return BindDecision::Terminating { retry_after: ASK_AGAIN, cause };
@@ -110,9 +111,15 @@ pub struct UnbindDecision {
 }
 
 /// Decides an Unbind: the surviving bindings take over the artifact's Registry before the leaving one goes.
+///
+/// A binding of the same name that another uid holds stays: it is not the asker's.
 pub fn unbind(view: &View, artifact: &ObjectName, owner: &Owner) -> UnbindDecision {
     let name = binding_name(&artifact.name, &owner.target);
-    let Some(leaving) = view.bindings.get(name.as_str()) else {
+    let leaving = view
+        .bindings
+        .get(name.as_str())
+        .filter(|binding| binding.controller.as_ref().is_none_or(|controller| controller.uid == owner.uid));
+    let Some(leaving) = leaving else {
         return UnbindDecision::default();
     };
     let pinned = view.artifact.as_ref().and_then(|artifact| artifact.registry.clone());
@@ -166,6 +173,7 @@ pub fn open_push(
     request: &PushRequest,
     now: Moment,
 ) -> PushDecision {
+    notice(view, memory, now);
     if memory.ticket.is_some() {
         return PushDecision::Busy;
     }
@@ -175,7 +183,8 @@ pub fn open_push(
     let terminating = view.artifact.as_ref().is_some_and(|artifact| artifact.meta.terminating);
     let early = now < memory.quiet_until && (terminating || memory.terminating_at_start);
     let under_way = terminating && memory.write_under_way(now);
-    if early || under_way || memory.errand || (terminating && view.bindings.is_empty()) {
+    let going = terminating && (view.bindings.is_empty() || memory.is_cleaning_up());
+    if early || under_way || memory.errand || going {
         return PushDecision::Terminating;
     }
     if !holds(view, request) {
