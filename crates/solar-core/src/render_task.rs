@@ -24,6 +24,13 @@ pub const RETRY_CAP: Duration = Duration::from_secs(300);
 
 /// How long the watch may take to show a digest that was just written.
 const WATCH_LAG: Duration = Duration::from_secs(5);
+/// How long a task waits for a change of its binding or artifact before it asks all the same: the change may have come
+/// before the answer.
+const HELD_RECHECK: Duration = Duration::from_secs(30);
+/// First wait when a chart is thrown away as stale twice in a row: the watch needs a moment.
+const STALE_BASE: Duration = Duration::from_millis(100);
+/// Longest wait after a chart was thrown away as stale.
+const STALE_CAP: Duration = Duration::from_secs(5);
 
 /// Whose fault a failed attempt was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,24 +75,51 @@ pub enum JobOutcome {
 pub struct TaskMemory {
     /// A submission or job is out.
     pub submitted: bool,
-    /// Outcome of the last job, until it is written.
+    /// Outcome of the last job, until it is taken in.
     pub outcome: Option<JobOutcome>,
+    /// What the last job came to, until the status says so.
+    pub result: Option<TaskResult>,
     /// The pool was full: no submission before this.
     pub refused_until: Option<Moment>,
     /// Since when the task has been waiting for its turn.
     pub waiting_since: Option<Moment>,
+    /// Charts thrown away as stale in a row.
+    pub stale: u32,
     /// Failures of the surroundings in a row.
     pub failures: u32,
     /// No attempt before this.
     pub retry_at: Option<Moment>,
     /// The surroundings in which the last attempt failed.
     pub failed_with: Option<String>,
-    /// The attempt that begins was counted in the status.
-    pub counted: bool,
-    /// Waits for a change of the binding or artifact; holds what they were.
-    pub held: Option<String>,
+    /// The surroundings, and binding and artifact, when the last job was submitted.
+    pub submitted_with: Option<(String, String)>,
+    /// The number of attempts that the status has to show before the attempt that begins.
+    pub counted: Option<i32>,
+    /// A person asked for another attempt at a chart that is there, and the status has noted it.
+    pub again: bool,
+    /// Waits for a change of the binding or artifact: what they were, and until when.
+    pub held: Option<(String, Moment)>,
     /// The digest that this task's job left in the artifact's status, and when: the watch may not show it yet.
     pub pushed: Option<(String, Moment)>,
+}
+
+/// What a job came to that the status has to say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TaskResult {
+    /// The chart is in the registry.
+    Succeeded {
+        /// Digest of its manifest.
+        digest: String,
+        /// Its `oci://` address.
+        chart_url: String,
+    },
+    /// The attempt failed.
+    Failed {
+        /// The cause in one sentence.
+        message: String,
+        /// Whether the same input fails again.
+        is_final: bool,
+    },
 }
 
 /// What a pass sees besides the task.
@@ -124,15 +158,22 @@ pub fn next(
     if task.meta.terminating {
         return TaskStep::Wait(None);
     }
-    if let Some(outcome) = memory.outcome.take()
-        && let Some(step) = record(task, view, memory, outcome, now, wall, jitter)
-    {
+    if let Some(outcome) = memory.outcome.take() {
+        take_in(view, memory, outcome, now, jitter);
+    }
+    // Kept until the status says it, for the write may fail.
+    if let Some(step) = memory.result.as_ref().and_then(|result| write_result(task, result, wall)) {
         return step;
     }
+    memory.result = None;
     if memory.submitted {
         return waiting(task, memory, now, wall);
     }
-    if !wants_attempt(task, view) {
+    if !view.bound {
+        // When it is bound again, that is a change.
+        memory.held = None;
+    }
+    if !wants_attempt(task, view, memory) {
         return TaskStep::Wait(None);
     }
     if let Some(until) = watch_lags(task, memory, now) {
@@ -147,16 +188,19 @@ pub fn next(
     memory.waiting_since.get_or_insert(now);
     match memory.refused_until {
         Some(until) if now < until => waiting(task, memory, now, wall),
-        _ => TaskStep::Submit,
+        _ => {
+            memory.submitted_with = Some((view.surroundings.to_owned(), held_mark(view)));
+            TaskStep::Submit
+        }
     }
 }
 
 /// Whether the status calls for another attempt.
-fn wants_attempt(task: &RenderTaskRecord, view: &TaskView<'_>) -> bool {
+fn wants_attempt(task: &RenderTaskRecord, view: &TaskView<'_>, memory: &TaskMemory) -> bool {
     if !view.bound {
         return false;
     }
-    if requested(task) {
+    if requested(task) || memory.again {
         return true;
     }
     if is_true(task, reason::JOB_SUCCEEDED) {
@@ -174,7 +218,7 @@ fn watch_lags(task: &RenderTaskRecord, memory: &TaskMemory, now: Moment) -> Opti
     let (digest, at) = memory.pushed.as_ref()?;
     let until = *at + WATCH_LAG;
     let done = is_true(task, reason::JOB_SUCCEEDED) && task.status.digest.as_ref() == Some(digest);
-    (done && !requested(task) && now < until).then_some(until)
+    (done && !requested(task) && !memory.again && now < until).then_some(until)
 }
 
 /// Whether a person asked for another attempt.
@@ -185,9 +229,9 @@ fn requested(task: &RenderTaskRecord) -> bool {
 
 /// The wait after a failure, unless what it depended on has changed or a person asked.
 fn not_yet(view: &TaskView<'_>, memory: &mut TaskMemory, now: Moment) -> Option<TaskStep> {
-    if let Some(held) = &memory.held {
-        if *held == held_mark(view) {
-            return Some(TaskStep::Wait(None));
+    if let Some((mark, until)) = &memory.held {
+        if now < *until && *mark == held_mark(view) {
+            return Some(TaskStep::Wait(Some(*until)));
         }
         memory.held = None;
     }
@@ -209,18 +253,19 @@ fn before_attempt(
     let failed = is_true(task, reason::JOB_FAILED);
     let requested = requested(task);
     let unresolved = !failed && !is_true(task, reason::JOB_SUCCEEDED);
-    if unresolved && !requested && !view.seen_created && !memory.counted {
-        memory.counted = true;
+    let counted = memory.counted.is_some_and(|wanted| attempts(task) >= wanted);
+    if unresolved && !requested && !view.seen_created && !counted {
         if attempts(task) >= MAX_ATTEMPTS {
             let message = format!(
                 "{MAX_ATTEMPTS} attempts ended without a result, perhaps with the process; change the input, or set \
                  the annotation {} to a new value to try again",
                 solar_api::names::RENDER_REQUEST_ANNOTATION
             );
-            return Some(failed_status(task, wall, &message, true));
+            return failed_status(task, wall, &message, true);
         }
         let mut status = task.status.clone();
         status.attempts = Some(attempts(task) + 1);
+        memory.counted = status.attempts;
         return Some(TaskStep::WriteStatus(status, None));
     }
     if !failed && !requested {
@@ -232,68 +277,82 @@ fn before_attempt(
     if failed {
         set(&mut status, task, reason::JOB_FAILED, false, reason::RETRYING, "another attempt began", wall);
     }
-    memory.counted = true;
+    memory.counted = Some(0);
+    memory.again = requested && !unresolved && !failed;
     (status != task.status).then_some(TaskStep::WriteStatus(status, None))
 }
 
-/// The status that an outcome gives; `None` when it gives none.
-fn record(
-    task: &RenderTaskRecord,
-    view: &TaskView<'_>,
-    memory: &mut TaskMemory,
-    outcome: JobOutcome,
-    now: Moment,
-    wall: Timestamp,
-    jitter: f64,
-) -> Option<TaskStep> {
+/// Keeps what follows from an outcome.
+fn take_in(view: &TaskView<'_>, memory: &mut TaskMemory, outcome: JobOutcome, now: Moment, jitter: f64) {
     memory.waiting_since = None;
+    // What changed since the submission may or may not have been seen by the job: better one attempt too many.
+    let (surroundings, mark) =
+        memory.submitted_with.take().unwrap_or_else(|| (view.surroundings.to_owned(), held_mark(view)));
+    if outcome != JobOutcome::Stale {
+        memory.stale = 0;
+    }
     match outcome {
-        JobOutcome::Stale => None,
-        JobOutcome::Held { retry_after: Some(after) } => {
-            memory.refused_until = Some(now + after);
-            None
+        JobOutcome::Stale => {
+            if let Some(earlier) = memory.stale.checked_sub(1) {
+                memory.refused_until = Some(now + backoff::delay(earlier, STALE_BASE, STALE_CAP, jitter));
+            }
+            memory.stale = memory.stale.saturating_add(1);
         }
-        JobOutcome::Held { retry_after: None } => {
-            memory.held = Some(held_mark(view));
-            None
-        }
+        JobOutcome::Held { retry_after: Some(after) } => memory.refused_until = Some(now + after),
+        JobOutcome::Held { retry_after: None } => memory.held = Some((mark, now + HELD_RECHECK)),
         JobOutcome::Succeeded { digest, chart_url } => {
+            memory.again = false;
             memory.failures = 0;
             memory.retry_at = None;
             memory.pushed = Some((digest.clone(), now));
-            succeeded_status(task, wall, digest, chart_url)
+            memory.result = Some(TaskResult::Succeeded { digest, chart_url });
         }
         JobOutcome::Failed { fault: Fault::Input, message } => {
-            Some(failed_status(task, wall, &message, true))
+            memory.again = false;
+            memory.result = Some(TaskResult::Failed { message, is_final: true });
         }
         JobOutcome::Failed { fault: Fault::Surroundings { retry_after }, message } => {
+            memory.again = false;
             let backoff = backoff::delay(memory.failures, RETRY_BASE, RETRY_CAP, jitter);
-            memory.failures += 1;
+            memory.failures = memory.failures.saturating_add(1);
             memory.retry_at = Some(now + backoff.max(retry_after.unwrap_or_default()));
-            memory.failed_with = Some(view.surroundings.to_owned());
-            Some(failed_status(task, wall, &message, false))
+            memory.failed_with = Some(surroundings);
+            memory.result = Some(TaskResult::Failed { message, is_final: false });
         }
+    }
+}
+
+/// Writes what a job came to, unless the status says it already.
+fn write_result(task: &RenderTaskRecord, result: &TaskResult, wall: Timestamp) -> Option<TaskStep> {
+    match result {
+        TaskResult::Succeeded { digest, chart_url } => succeeded_status(task, wall, digest, chart_url),
+        TaskResult::Failed { message, is_final } => failed_status(task, wall, message, *is_final),
     }
 }
 
 fn succeeded_status(
     task: &RenderTaskRecord,
     wall: Timestamp,
-    digest: String,
-    chart_url: String,
+    digest: &str,
+    chart_url: &str,
 ) -> Option<TaskStep> {
     let mut status = task.status.clone();
     status.conditions.retain(|condition| condition.type_ != reason::JOB_FAILED);
     let message = format!("{chart_url} has digest {digest}");
     set(&mut status, task, reason::JOB_SUCCEEDED, true, reason::JOB_SUCCEEDED, &message, wall);
     status.attempts = None;
-    status.digest = Some(digest);
-    status.chart_url = Some(chart_url);
+    status.digest = Some(digest.to_owned());
+    status.chart_url = Some(chart_url.to_owned());
     let event = EventOrder { warning: false, reason: "JobSucceeded", note: message };
     (status != task.status).then_some(TaskStep::WriteStatus(status, Some(event)))
 }
 
-fn failed_status(task: &RenderTaskRecord, wall: Timestamp, message: &str, is_final: bool) -> TaskStep {
+fn failed_status(
+    task: &RenderTaskRecord,
+    wall: Timestamp,
+    message: &str,
+    is_final: bool,
+) -> Option<TaskStep> {
     let mut status = task.status.clone();
     status.conditions.retain(|condition| condition.type_ != reason::JOB_SUCCEEDED);
     status.digest = None;
@@ -301,7 +360,7 @@ fn failed_status(task: &RenderTaskRecord, wall: Timestamp, message: &str, is_fin
     status.attempts = is_final.then_some(MAX_ATTEMPTS);
     set(&mut status, task, reason::JOB_FAILED, true, reason::JOB_FAILED, message, wall);
     let event = EventOrder { warning: true, reason: "JobFailed", note: message.to_owned() };
-    TaskStep::WriteStatus(status, Some(event))
+    (status != task.status).then_some(TaskStep::WriteStatus(status, Some(event)))
 }
 
 /// While a job is out or its turn has not come: says so in the status once it lasts.
@@ -317,15 +376,11 @@ fn waiting(task: &RenderTaskRecord, memory: &TaskMemory, now: Moment, wall: Time
         return TaskStep::Wait(Some(refused.map_or(deadline, |until| until.min(deadline))));
     }
     let mut status = task.status.clone();
-    set(
-        &mut status,
-        task,
-        reason::JOB_SCHEDULED,
-        true,
-        reason::JOB_SCHEDULED,
-        "waits for its turn to render",
-        wall,
-    );
+    let message = match refused {
+        Some(_) => "waits for its turn to be rendered and pushed",
+        None => "is being rendered and pushed, or waits for a chart of the same content",
+    };
+    set(&mut status, task, reason::JOB_SCHEDULED, true, reason::JOB_SCHEDULED, message, wall);
     TaskStep::WriteStatus(status, None)
 }
 
