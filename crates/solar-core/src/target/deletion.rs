@@ -12,8 +12,9 @@ use super::view::View;
 pub(super) fn plan(view: &View<'_>, own: &Own) -> TargetPlan {
     let mut steps = own.sweep();
     steps.extend(own.tasks.iter().flat_map(own::delete_task));
-    steps.extend(own.bindings.iter().filter(|binding| !binding.meta.terminating).map(stale::unbind));
-    let empty = own.tasks.is_empty() && own.bindings.is_empty() && own.orphans.is_empty();
+    let bindings = || own.bindings.iter().chain(&own.uncontrolled);
+    steps.extend(bindings().filter(|binding| !binding.meta.terminating).map(stale::unbind));
+    let empty = own.tasks.is_empty() && bindings().next().is_none() && own.orphans.is_empty();
     if empty && view.target.meta.has_finalizer(TARGET_FINALIZER) {
         steps.push(TargetStep::RemoveFinalizer);
     }

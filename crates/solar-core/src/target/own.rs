@@ -22,6 +22,9 @@ pub(super) struct Own {
     pub(super) orphans: Vec<Arc<RenderTaskRecord>>,
     /// Bindings of this uid, by name.
     pub(super) bindings: Vec<Arc<RenderBindingRecord>>,
+    /// Bindings that name this Target in their spec and nobody as their controller, by name. They hold nothing for this
+    /// Target until they are made anew, but they keep a tag, so they must not outlive it.
+    pub(super) uncontrolled: Vec<Arc<RenderBindingRecord>>,
     held: BTreeSet<ObjectName>,
 }
 
@@ -36,16 +39,15 @@ impl Own {
                 Relation::Stranger => {}
             }
         }
-        let bindings: Vec<_> = view
-            .world
-            .render_bindings
-            .by(&key)
-            .filter(|binding| is_own_binding(view, binding))
-            .cloned()
-            .collect();
+        let all = || view.world.render_bindings.by(&key);
+        let bindings: Vec<_> = all().filter(|binding| is_own_binding(view, binding)).cloned().collect();
+        let uncontrolled = all().filter(|binding| binding.controller.is_none()).filter(|binding| {
+            *binding.owner_kind == *KIND && binding.meta.name.namespace == view.name().namespace
+        });
+        let uncontrolled = uncontrolled.cloned().collect();
         let living = bindings.iter().filter(|binding| !binding.meta.terminating);
         let held = living.map(|binding| binding.artifact.clone()).collect();
-        Self { tasks, orphans, bindings, held }
+        Self { tasks, orphans, bindings, uncontrolled, held }
     }
 
     /// Whether this Target holds `artifact`.
