@@ -53,15 +53,20 @@ pub fn status(
 ) -> Option<ReleaseStatus> {
     let mut status = release.status.clone();
     condition::set(&mut status.conditions, &wanted(release, resolved), release.meta.generation, now);
-    status.effective_unique_name = effective_unique_name(world, release).or(status.effective_unique_name);
+    status.effective_unique_name =
+        effective_unique_name(world, release, resolved).or(status.effective_unique_name);
     (!condition::same(&status.conditions, &release.status.conditions)
         || status.effective_unique_name != release.status.effective_unique_name)
         .then_some(status)
 }
 
-fn effective_unique_name(world: &World, release: &ReleaseRecord) -> Option<String> {
-    if let Some(name) = &release.unique_name {
-        return Some(name.to_string());
+/// The given name, else that of the component; a ComponentVersion that may not be referred to tells nothing.
+fn effective_unique_name(world: &World, release: &ReleaseRecord, resolved: &Resolved) -> Option<String> {
+    if let Some(name) = release.unique_name.as_deref().filter(|name| !name.is_empty()) {
+        return Some(name.to_owned());
+    }
+    if !matches!(resolved, Resolved::Found { .. }) {
+        return None;
     }
     let version = world.component_versions.get(&release.component_version)?;
     Some(version.component.name.to_string())
