@@ -247,6 +247,11 @@ impl Routed for RegistryBindingRecord {
 
 impl Routed for GrantRecord {
     fn concerned(world: &World, old: Option<&Self>, new: Option<&Self>, to: &mut Concerned) {
+        if let (Some(old), Some(new)) = (old, new)
+            && (&old.from, &old.to) == (&new.from, &new.to)
+        {
+            return;
+        }
         for grant in old.iter().chain(&new) {
             for from in grant.from.iter().filter(|from| from.group == solar_api::GROUP) {
                 for object in grant.to.iter().filter(|object| object.group == solar_api::GROUP) {
@@ -295,10 +300,13 @@ fn granted(
         }
         ("ReleaseBinding" | "RegistryBinding", "Target") => {
             for target in world.targets.by(&here) {
-                add(to, TARGET, &target.meta.name);
                 let key = IndexKey::Target(target.meta.name.clone());
                 for binding in world.release_bindings.by(&key).filter(|binding| theirs(&binding.meta.name)) {
                     add(to, RELEASE_BINDING, &binding.meta.name);
+                    add(to, TARGET, &target.meta.name);
+                }
+                if world.registry_bindings.by(&key).any(|binding| theirs(&binding.meta.name)) {
+                    add(to, TARGET, &target.meta.name);
                 }
             }
         }
@@ -310,7 +318,7 @@ impl Routed for RenderTaskRecord {
     fn concerned(_: &World, old: Option<&Self>, new: Option<&Self>, to: &mut Concerned) {
         let Some(task) = new.or(old) else { return };
         let metas = (old.map(|t| &t.meta), new.map(|t| &t.meta));
-        let touched = touched(metas.0, metas.1);
+        let touched = touched(metas.0, metas.1) || old.map(|t| &t.controller) != new.map(|t| &t.controller);
         if touched || old.map(|t| &t.render_request) != new.map(|t| &t.render_request) {
             add(to, RENDER_TASK, &task.meta.name);
         }
@@ -337,7 +345,8 @@ impl Routed for RenderArtifactRecord {
         }
         let digest = |artifact: &Self| artifact.status.digest.clone();
         if touched || old.and_then(digest) != new.and_then(digest) {
-            for binding in world.render_bindings.by(&IndexKey::Artifact(name.clone())) {
+            let bindings = world.render_bindings.by(&IndexKey::Artifact(name.clone()));
+            for binding in bindings.filter(|binding| *binding.owner_kind == *"Target") {
                 add(to, TARGET, &binding.owner);
             }
             for task in world.render_tasks.by(&IndexKey::Artifact(name)) {
@@ -351,7 +360,8 @@ impl Routed for RenderArtifactRecord {
 impl Routed for RenderBindingRecord {
     fn concerned(world: &World, old: Option<&Self>, new: Option<&Self>, to: &mut Concerned) {
         let metas = (old.map(|b| &b.meta), new.map(|b| &b.meta));
-        if !touched(metas.0, metas.1) {
+        // The owner reference decides who holds the artifact, and is no part of the spec.
+        if !touched(metas.0, metas.1) && old.map(|b| &b.controller) == new.map(|b| &b.controller) {
             return;
         }
         for binding in old.iter().chain(&new) {
