@@ -197,6 +197,21 @@ async fn rules_see_the_old_object_and_only_sound_ones() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn rules_take_a_null_field_for_absent() {
+    let server = widget_server();
+    let api = widgets(&server.client("default"), "default");
+    let null = json!({ "ownerName": "alice", "maybe": null });
+    let created = api.create(&params(), &widget_with("a", null)).await.unwrap();
+    assert_eq!(created.data["spec"]["maybe"], Value::Null);
+    let patch = Patch::Merge(json!({ "spec": { "maybe": "x" } }));
+    let refused = refusal(api.patch("a", &PatchParams::default(), &patch).await);
+    assert_eq!(
+        refused.message,
+        "Widget.example.com \"a\" is invalid: spec.maybe: Invalid value: \"string\": maybe is too short"
+    );
+}
+
+#[tokio::test(start_paused = true)]
 async fn unknown_fields_are_pruned_and_nulls_follow_the_schema() {
     let server = widget_server();
     let api = widgets(&server.client("default"), "default");

@@ -1,5 +1,7 @@
 //! The CEL rules of a schema (`x-kubernetes-validations`).
 
+use std::borrow::Cow;
+
 use kube::core::cel::{
     CompilationError, CompiledSchema, ErrorKind, ValidationError, compile_schema, validate_compiled,
 };
@@ -52,9 +54,53 @@ impl Schema {
             return;
         }
         if let Some(rules) = &self.rules {
-            run(rules, value, old.filter(|o| !o.is_null()), path, errors);
+            let value = self.without_nulls(value);
+            let old = old.filter(|o| !o.is_null()).map(|o| self.without_nulls(o));
+            run(rules, &value, old.as_deref(), path, errors);
         } else if self.rules_below {
             self.check_rules_below(value, old, path, errors);
+        }
+    }
+
+    /// The value as rules see it: a field that is null counts as absent.
+    fn without_nulls<'a>(&self, value: &'a Value) -> Cow<'a, Value> {
+        if !self.has_null_field(value) {
+            return Cow::Borrowed(value);
+        }
+        let mut value = value.clone();
+        self.drop_null_fields(&mut value);
+        Cow::Owned(value)
+    }
+
+    fn has_null_field(&self, value: &Value) -> bool {
+        match value {
+            Value::Object(map) => map.iter().any(|(name, child)| match self.properties.get(name) {
+                Some(schema) => child.is_null() || schema.has_null_field(child),
+                None => self.additional.schema().is_some_and(|schema| schema.has_null_field(child)),
+            }),
+            Value::Array(list) => self
+                .items
+                .as_ref()
+                .is_some_and(|schema| list.iter().any(|child| schema.has_null_field(child))),
+            _ => false,
+        }
+    }
+
+    fn drop_null_fields(&self, value: &mut Value) {
+        match value {
+            Value::Object(map) => map.retain(|name, child| {
+                let named = self.properties.get(name);
+                if let Some(schema) = named.or(self.additional.schema()) {
+                    schema.drop_null_fields(child);
+                }
+                named.is_none() || !child.is_null()
+            }),
+            Value::Array(list) => {
+                if let Some(schema) = &self.items {
+                    list.iter_mut().for_each(|child| schema.drop_null_fields(child));
+                }
+            }
+            _ => {}
         }
     }
 

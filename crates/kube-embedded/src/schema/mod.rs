@@ -26,6 +26,16 @@ pub(crate) enum Additional {
     Schema(Box<Schema>),
 }
 
+impl Additional {
+    /// The schema of values under keys without one of their own.
+    fn schema(&self) -> Option<&Schema> {
+        match self {
+            Self::Schema(schema) => Some(schema),
+            Self::None | Self::Any => None,
+        }
+    }
+}
+
 /// The JSON type that a schema asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Type {

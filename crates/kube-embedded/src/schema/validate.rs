@@ -100,7 +100,7 @@ impl Schema {
             && (list.len() as u64) < min
         {
             let detail = format!("{path} in body should have at least {min} items");
-            errors.push(FieldError::invalid(path.to_string(), &Value::from(list), &detail));
+            errors.push(FieldError::invalid(path.to_string(), &Value::from(list.len()), &detail));
         }
         if self.limits.unique_items && (1..list.len()).any(|i| list[..i].contains(&list[i])) {
             let detail = format!("{path} in body shouldn't contain duplicates");
@@ -154,7 +154,7 @@ impl Schema {
             && (map.len() as u64) < min
         {
             let detail = format!("{path} in body should have at least {min} properties");
-            errors.push(FieldError::invalid(path.to_string(), &Value::Object(map.clone()), &detail));
+            errors.push(FieldError::invalid(path.to_string(), &Value::from(map.len()), &detail));
         }
         for (name, child) in map {
             if let Some(schema) = self.properties.get(name) {

@@ -81,7 +81,11 @@ fn widget_schema() -> Value {
                     "ref": { "type": "object", "properties": { "name": { "type": "string" } } },
                     "free": { "type": "object", "x-kubernetes-preserve-unknown-fields": true },
                     "port": { "x-kubernetes-int-or-string": true },
-                    "maybe": { "type": "string", "nullable": true },
+                    "maybe": {
+                        "type": "string",
+                        "nullable": true,
+                        "x-kubernetes-validations": [{ "rule": "self.size() > 1", "message": "maybe is too short" }],
+                    },
                     "labels": { "type": "object", "additionalProperties": { "type": "string" } },
                 },
                 "x-kubernetes-validations": [

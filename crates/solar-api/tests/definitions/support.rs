@@ -36,13 +36,27 @@ impl Api {
         self.send(request).await
     }
 
-    /// A list, as a table where `accept` asks for one.
-    pub async fn list(&self, plural: &str, query: &str, accept: &str) -> Value {
+    /// The object after its status was merged with `status`, or what the server says against it.
+    pub async fn patch_status(&self, plural: &str, name: &str, status: &Value) -> Result<Value, String> {
+        self.patch(plural, &format!("{name}/status"), &json!({ "status": status })).await
+    }
+
+    /// The object that `object` replaces it with, or what the server says against it.
+    pub async fn replace(&self, plural: &str, name: &str, object: &Value) -> Result<Value, String> {
+        let request = http::Request::put(format!("{API}/{plural}/{name}"))
+            .header("content-type", "application/json")
+            .body(serde_json::to_vec(object).unwrap())
+            .unwrap();
+        self.send(request).await
+    }
+
+    /// A list, as a table where `accept` asks for one, or what the server says against it.
+    pub async fn list(&self, plural: &str, query: &str, accept: &str) -> Result<Value, String> {
         let request = http::Request::get(format!("{API}/{plural}?{query}"))
             .header("accept", accept)
             .body(Vec::new())
             .unwrap();
-        self.send(request).await.unwrap()
+        self.send(request).await
     }
 
     async fn send(&self, request: http::Request<Vec<u8>>) -> Result<Value, String> {
@@ -152,4 +166,35 @@ pub fn object(kind: &str, name: &str, spec: &Value) -> Value {
 pub fn good_of(kind: &str) -> (&'static str, Value) {
     let found = good().into_iter().find(|(name, ..)| *name == kind).unwrap();
     (found.1, found.2)
+}
+
+/// What the server says of an object with the given faults.
+pub fn refusal(kind: &str, name: &str, faults: &[&str]) -> String {
+    let faults = match faults {
+        [one] => (*one).to_owned(),
+        many => format!("[{}]", many.join(", ")),
+    };
+    format!("{kind}.solar.opendefense.cloud \"{name}\" is invalid: {faults}")
+}
+
+/// What the server adds where rules stand beside a fault that leaves nothing to run them on.
+pub const UNCHECKED: &str = "<nil>: Invalid value: null: some validation rules were not checked because the object \
+                             was invalid; correct the existing errors to complete validation";
+
+/// The faults of an object of `kind` that has `fault`, which keeps rules from being checked.
+pub fn blocking<'a>(kind: &str, fault: &'a str) -> Vec<&'a str> {
+    let has_rules = ["Registry", "Release", "RenderTask", "RenderArtifact", "RenderBinding"].contains(&kind);
+    if has_rules { vec![fault, UNCHECKED] } else { vec![fault] }
+}
+
+/// Puts `value` at `pointer` below the spec; null takes the field away.
+pub fn with(mut spec: Value, pointer: &str, value: &Value) -> Value {
+    let (parent, field) = pointer.rsplit_once('/').unwrap();
+    let parent = spec.pointer_mut(parent).unwrap().as_object_mut().unwrap();
+    if value.is_null() {
+        parent.remove(field);
+    } else {
+        parent.insert(field.to_owned(), value.clone());
+    }
+    spec
 }
