@@ -23,28 +23,28 @@ const REPOSITORY: &str = "edge/edge/release-web";
 const TAG: &str = "v0.0.1-0a1b2c3d";
 const OPTIONS: ArtifactOptions = ArtifactOptions { unbound_grace: Duration::from_secs(300) };
 
-fn seconds(seconds: u64) -> Duration {
+pub fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-fn name() -> ObjectName {
+pub fn name() -> ObjectName {
     ObjectName::new("edge", names::artifact("edge", HOST, REPOSITORY, TAG))
 }
 
-fn coordinates() -> Coordinates {
+pub fn coordinates() -> Coordinates {
     Coordinates { base_url: HOST.into(), repository: REPOSITORY.into(), tag: TAG.into() }
 }
 
-fn registry(name: &str) -> ObjectName {
+pub fn registry(name: &str) -> ObjectName {
     ObjectName::new("edge", name)
 }
 
-fn owner(target: &str) -> Owner {
+pub fn owner(target: &str) -> Owner {
     Owner { target: ObjectName::new("edge", target), uid: format!("uid-edge-{target}").into() }
 }
 
 /// A settled artifact: finalizer, chart address and digest are there.
-fn an_artifact() -> api::RenderArtifact {
+pub fn an_artifact() -> api::RenderArtifact {
     let mut metadata = meta("edge", &name().name);
     metadata.finalizers = Some(vec![RENDER_ARTIFACT_FINALIZER.into()]);
     let spec = api::RenderArtifactSpec {
@@ -62,13 +62,13 @@ fn an_artifact() -> api::RenderArtifact {
     api::RenderArtifact { metadata, spec, status: Some(status) }
 }
 
-fn terminating() -> api::RenderArtifact {
+pub fn terminating() -> api::RenderArtifact {
     let mut artifact = an_artifact();
     artifact.metadata.deletion_timestamp = Some(Time(at(1)));
     artifact
 }
 
-fn a_binding(target: &str, registry: &str) -> api::RenderBinding {
+pub fn a_binding(target: &str, registry: &str) -> api::RenderBinding {
     let mut metadata = meta("edge", &names::binding(&name().name, target));
     metadata.owner_references = Some(vec![OwnerReference {
         kind: "Target".into(),
@@ -87,7 +87,7 @@ fn a_binding(target: &str, registry: &str) -> api::RenderBinding {
     api::RenderBinding { metadata, spec }
 }
 
-fn world(artifact: Option<&api::RenderArtifact>, bindings: &[api::RenderBinding]) -> World {
+pub fn world(artifact: Option<&api::RenderArtifact>, bindings: &[api::RenderBinding]) -> World {
     let mut world = World::default();
     if let Some(artifact) = artifact {
         world.render_artifacts.insert(RenderArtifactRecord::from(artifact));
@@ -99,7 +99,7 @@ fn world(artifact: Option<&api::RenderArtifact>, bindings: &[api::RenderBinding]
     world
 }
 
-fn view(world: &World, memory: &mut ArtifactMemory) -> View {
+pub fn view(world: &World, memory: &mut ArtifactMemory) -> View {
     View::of(world, &name(), memory)
 }
 
@@ -109,7 +109,7 @@ fn bind(world: &World, owner: &Owner, registry_name: &str) -> BindDecision {
     artifact::bind(&view, &memory, &name(), owner, &coordinates(), &registry(registry_name))
 }
 
-fn next(world: &World, memory: &mut ArtifactMemory, now: Duration) -> ArtifactStep {
+pub fn next(world: &World, memory: &mut ArtifactMemory, now: Duration) -> ArtifactStep {
     let view = view(world, memory);
     artifact::next(&view, memory, &OPTIONS, now)
 }
@@ -198,12 +198,12 @@ fn a_binding_without_a_registry_never_erases_the_pin() {
     assert_eq!(next(&world, &mut ArtifactMemory::default(), seconds(0)), ArtifactStep::Wait(None));
 }
 
-fn push(world: &World, memory: &mut ArtifactMemory, owner: Option<Owner>, now: Duration) -> PushDecision {
+pub fn push(world: &World, memory: &mut ArtifactMemory, owner: Option<Owner>, now: Duration) -> PushDecision {
     let view = view(world, memory);
     artifact::open_push(&view, memory, &PushRequest { coordinates: coordinates(), owner }, now)
 }
 
-fn trusting() -> ArtifactMemory {
+pub fn trusting() -> ArtifactMemory {
     ArtifactMemory { trusted: true, ..ArtifactMemory::default() }
 }
 

@@ -1,6 +1,7 @@
 //! The decisions of solar-core, from names to a Target's plan. Expected values are written by hand; hashes come from
 //! `sha256sum`.
 
+mod artifact_rules;
 mod artifacts;
 mod backoff;
 mod conditions;
@@ -18,4 +19,5 @@ mod resolver;
 mod routes;
 mod selectors;
 mod support;
+mod supporting;
 mod target;

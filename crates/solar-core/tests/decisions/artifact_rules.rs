@@ -1,0 +1,478 @@
+//! The rules by which a RenderArtifact's actor never loses a tag, each with the case that would break it.
+
+use std::sync::Arc;
+
+use solar_api as api;
+use solar_core::artifact::{
+    self, ArtifactMemory, ArtifactStep, BindDecision, BindingChange, Owner, PushDecision, Ticket,
+};
+use solar_core::object::ObjectName;
+use solar_core::overlay::{Own, settle};
+use solar_core::record::{RenderArtifactRecord, RenderBindingRecord};
+use solar_core::target::Coordinates;
+use solar_core::world::World;
+
+use crate::artifacts::{
+    a_binding, an_artifact, coordinates, name, next, owner, push, registry, seconds, terminating, trusting,
+    view, world,
+};
+
+fn bind_with(world: &World, memory: &mut ArtifactMemory, owner: &Owner) -> BindDecision {
+    let view = view(world, memory);
+    artifact::bind(&view, memory, &name(), owner, &coordinates(), &registry("charts"))
+}
+
+fn uid() -> Option<Box<str>> {
+    an_artifact().metadata.uid.map(Into::into)
+}
+
+/// Bindings were listed by API in this pass.
+fn confirmed() -> ArtifactMemory {
+    ArtifactMemory { confirmed: true, ..ArtifactMemory::default() }
+}
+
+fn uncontrolled(target: &str) -> api::RenderBinding {
+    let mut binding = a_binding(target, "charts");
+    binding.metadata.owner_references = None;
+    binding
+}
+
+fn going(target: &str) -> api::RenderBinding {
+    let mut binding = a_binding(target, "charts");
+    binding.metadata.deletion_timestamp = terminating().metadata.deletion_timestamp;
+    binding
+}
+
+// ---- Bind ----
+
+#[test]
+fn a_binding_that_is_going_or_names_no_controller_is_made_anew() {
+    for existing in [going("berlin"), uncontrolled("berlin")] {
+        let record = Arc::new(RenderBindingRecord::from(&existing));
+        let world = world(Some(&an_artifact()), &[existing]);
+        let wanted =
+            BindDecision::Proceed { binding: BindingChange::Recreate(record), create_artifact: false };
+        assert_eq!(bind_with(&world, &mut ArtifactMemory::default(), &owner("berlin")), wanted);
+    }
+}
+
+#[test]
+fn a_binding_without_its_artifact_gets_the_artifact() {
+    let world = world(None, &[a_binding("berlin", "charts")]);
+    let wanted = BindDecision::Proceed { binding: BindingChange::None, create_artifact: true };
+    assert_eq!(bind_with(&world, &mut ArtifactMemory::default(), &owner("berlin")), wanted);
+}
+
+#[test]
+fn each_coordinate_tells_a_stranger() {
+    let change: [fn(&mut Coordinates); 3] =
+        [|c| c.base_url = "other".into(), |c| c.repository = "other".into(), |c| c.tag = "other".into()];
+    for change in change {
+        let mut wanted = coordinates();
+        change(&mut wanted);
+        let world = world(Some(&an_artifact()), &[]);
+        let mut memory = ArtifactMemory::default();
+        let view = view(&world, &mut memory);
+        let decision =
+            artifact::bind(&view, &memory, &name(), &owner("berlin"), &wanted, &registry("charts"));
+        assert_eq!(decision, BindDecision::Collision { with: coordinates() });
+    }
+}
+
+#[test]
+fn a_bind_that_is_told_to_wait_is_told_what_for() {
+    let world = world(Some(&terminating()), &[]);
+    let mut memory = ArtifactMemory::default();
+    memory.cleanup.cause = Some("Registry edge/charts does not exist".into());
+    let BindDecision::Terminating { cause, .. } = bind_with(&world, &mut memory, &owner("berlin")) else {
+        panic!("not told to wait");
+    };
+    assert_eq!(cause, "Registry edge/charts does not exist");
+}
+
+#[test]
+fn nobody_binds_or_pushes_during_a_clean_up_though_a_binding_appeared_from_outside() {
+    let unbound = world(Some(&terminating()), &[]);
+    let mut memory = ArtifactMemory { trusted: true, ..confirmed() };
+    assert_eq!(next(&unbound, &mut memory, seconds(0)), ArtifactStep::CleanUp);
+    memory.errand = true;
+    let bound = world(Some(&terminating()), &[a_binding("hamburg", "charts")]);
+    for done in [false, true] {
+        memory.errand = !done;
+        memory.cleanup.done = done;
+        let decision = bind_with(&bound, &mut memory, &owner("berlin"));
+        assert!(matches!(decision, BindDecision::Terminating { .. }), "done {done}: {decision:?}");
+        let decision = push(&bound, &mut memory, Some(owner("hamburg")), seconds(60));
+        assert_eq!(decision, PushDecision::Terminating, "done {done}");
+    }
+}
+
+#[test]
+fn a_look_at_a_kept_tag_does_not_keep_further_owners_out() {
+    let world = world(Some(&terminating()), &[a_binding("hamburg", "charts")]);
+    let mut memory = ArtifactMemory { announced: uid(), ..confirmed() };
+    assert_eq!(next(&world, &mut memory, seconds(0)), ArtifactStep::Look);
+    memory.errand = true;
+    let decision = bind_with(&world, &mut memory, &owner("berlin"));
+    assert!(matches!(decision, BindDecision::Proceed { .. }), "{decision:?}");
+}
+
+// ---- Unbind and pins ----
+
+#[test]
+fn an_unbind_of_an_earlier_owner_leaves_the_binding_of_the_present_one() {
+    let world = world(Some(&an_artifact()), &[a_binding("berlin", "charts")]);
+    let old = Owner { uid: "uid-of-an-earlier-berlin".into(), ..owner("berlin") };
+    let decision = artifact::unbind(&view(&world, &mut ArtifactMemory::default()), &name(), &old);
+    assert_eq!(decision, artifact::UnbindDecision::default());
+}
+
+#[test]
+fn an_unbind_takes_a_binding_that_names_no_controller() {
+    let world = world(Some(&an_artifact()), &[uncontrolled("berlin")]);
+    let decision = artifact::unbind(&view(&world, &mut ArtifactMemory::default()), &name(), &owner("berlin"));
+    assert_eq!(decision.delete.as_deref(), Some(&RenderBindingRecord::from(&uncontrolled("berlin"))));
+}
+
+#[test]
+fn an_unbind_pins_nothing_where_no_survivor_names_another_registry() {
+    let mut silent = a_binding("hamburg", "charts");
+    silent.spec.registry_ref = None;
+    for survivors in [vec![], vec![a_binding("hamburg", "charts")], vec![silent]] {
+        let bindings = [vec![a_binding("berlin", "other")], survivors].concat();
+        let world = world(Some(&an_artifact()), &bindings);
+        let decision =
+            artifact::unbind(&view(&world, &mut ArtifactMemory::default()), &name(), &owner("berlin"));
+        assert_eq!(decision.repin, None);
+        assert!(decision.delete.is_some());
+    }
+}
+
+#[test]
+fn the_lowest_name_pins_among_those_that_name_a_registry() {
+    let binding = |name: &str, registry: Option<&str>| {
+        let mut binding = a_binding("berlin", "charts");
+        binding.metadata.name = Some(name.into());
+        binding.spec.registry_ref =
+            registry.map(|name| api::ObjectReference { name: name.into(), namespace: None });
+        Arc::new(RenderBindingRecord::from(&binding))
+    };
+    let rows: [(&[(&str, Option<&str>)], Option<&str>); 4] = [
+        (&[("b", Some("two")), ("a", Some("one"))], Some("one")),
+        (&[("a", None), ("c", Some("three")), ("b", Some("two"))], Some("two")),
+        (&[("a", None)], None),
+        (&[], None),
+    ];
+    for (bindings, wanted) in rows {
+        let bindings: Vec<_> = bindings.iter().map(|(name, registry)| binding(name, *registry)).collect();
+        assert_eq!(artifact::pin(&bindings), wanted.map(registry));
+    }
+}
+
+// ---- OpenPush ----
+
+#[test]
+fn a_push_for_other_coordinates_or_without_the_artifact_is_not_bound() {
+    let mut stranger = an_artifact();
+    stranger.spec.tag = "v9".into();
+    for artifact in [None, Some(&stranger)] {
+        let world = world(artifact, &[a_binding("berlin", "charts")]);
+        let decision = push(&world, &mut trusting(), Some(owner("berlin")), seconds(60));
+        assert_eq!(decision, PushDecision::NotBound);
+    }
+    let world = world(Some(&stranger), &[]);
+    assert_eq!(push(&world, &mut trusting(), None, seconds(60)), PushDecision::NotBound);
+}
+
+#[test]
+fn a_binding_that_is_going_is_no_leave_to_push() {
+    let world = world(Some(&an_artifact()), &[going("berlin")]);
+    let decision = push(&world, &mut trusting(), Some(owner("berlin")), seconds(60));
+    assert_eq!(decision, PushDecision::NotBound);
+}
+
+#[test]
+fn a_task_that_no_target_owns_is_granted_a_ticket_with_and_without_an_artifact_but_not_in_a_clean_up() {
+    let ticket = |artifact: Option<&api::RenderArtifact>| match push(
+        &world(artifact, &[]),
+        &mut trusting(),
+        None,
+        seconds(60),
+    ) {
+        PushDecision::Granted { ticket, .. } => Some(ticket.artifact_uid),
+        _ => None,
+    };
+    assert_eq!(ticket(None), Some(None));
+    assert_eq!(ticket(Some(&an_artifact())), Some(uid()));
+    assert_eq!(ticket(Some(&terminating())), None);
+}
+
+#[test]
+fn a_name_that_was_terminating_at_the_start_is_not_pushed_to_within_the_wait_though_its_artifact_is_gone() {
+    let mut memory = ArtifactMemory::new(seconds(30));
+    let seen = push(&world(Some(&terminating()), &[]), &mut memory, None, seconds(1));
+    assert_eq!(seen, PushDecision::ReadFirst);
+    memory.trusted = true;
+    let gone = world(None, &[]);
+    assert_eq!(push(&gone, &mut memory, None, seconds(29)), PushDecision::Terminating);
+    assert!(!memory.is_idle(seconds(29)), "who forgets this grants too early");
+    assert!(matches!(push(&gone, &mut memory, None, seconds(30)), PushDecision::Granted { .. }));
+}
+
+#[test]
+fn a_name_that_was_not_terminating_at_the_start_is_pushed_to_at_once() {
+    let world = world(Some(&an_artifact()), &[a_binding("berlin", "charts")]);
+    let mut memory = ArtifactMemory { trusted: true, ..ArtifactMemory::new(seconds(30)) };
+    let decision = push(&world, &mut memory, Some(owner("berlin")), seconds(1));
+    assert!(matches!(decision, PushDecision::Granted { .. }), "{decision:?}");
+}
+
+#[test]
+fn a_write_without_an_answer_holds_up_pushes_to_a_terminating_artifact_only() {
+    for (artifact, granted_at) in [(an_artifact(), 11), (terminating(), 40)] {
+        let world = world(Some(&artifact), &[a_binding("berlin", "charts")]);
+        let mut memory = trusting();
+        memory.ticket = Some(Ticket { id: 1, artifact_uid: uid() });
+        memory.close_ticket(1, Some(seconds(10)));
+        let granted = |now| {
+            let mut memory = memory.clone();
+            let decision = push(&world, &mut memory, Some(owner("berlin")), seconds(now));
+            matches!(decision, PushDecision::Granted { .. })
+        };
+        assert!(granted(granted_at), "at {granted_at} s");
+        assert_eq!(granted(39), granted_at <= 39);
+    }
+}
+
+#[test]
+fn a_terminating_artifact_tells_its_digest_only_after_the_look() {
+    let world = world(Some(&terminating()), &[a_binding("berlin", "charts")]);
+    for (looked, wanted) in [
+        (None, None),
+        (Some("uid of an earlier artifact".into()), None),
+        (uid(), Some("sha256:aa".to_owned())),
+    ] {
+        let mut memory = trusting();
+        // The uid has to be known, for what was seen of an earlier one is forgotten.
+        next(&world, &mut memory, seconds(0));
+        memory.looked = looked;
+        let decision = push(&world, &mut memory, Some(owner("berlin")), seconds(60));
+        let PushDecision::Granted { known_digest, .. } = decision else { panic!("{decision:?}") };
+        assert_eq!(known_digest, wanted);
+    }
+}
+
+#[test]
+fn a_later_unanswered_write_never_shortens_an_earlier_wait() {
+    let mut memory = ArtifactMemory { under_way_until: Some(seconds(50)), ..ArtifactMemory::default() };
+    memory.ticket = Some(Ticket { id: 1, artifact_uid: None });
+    memory.close_ticket(1, Some(seconds(10)));
+    assert_eq!(memory.under_way_until, Some(seconds(50)));
+    assert!(memory.write_under_way(seconds(49)) && !memory.write_under_way(seconds(50)));
+}
+
+// ---- States ----
+
+#[test]
+fn the_api_is_asked_again_between_the_deletion_of_the_artifact_and_that_of_the_tag() {
+    let mut memory = ArtifactMemory { seen_bound: true, ..ArtifactMemory::default() };
+    let living = world(Some(&an_artifact()), &[a_binding("berlin", "charts")]);
+    next(&living, &mut memory, seconds(0));
+    memory.confirmed = true;
+    assert_eq!(next(&world(Some(&an_artifact()), &[]), &mut memory, seconds(0)), ArtifactStep::DeleteSelf);
+    assert_eq!(next(&world(Some(&terminating()), &[]), &mut memory, seconds(0)), ArtifactStep::Read);
+}
+
+#[test]
+fn an_open_ticket_or_a_write_under_way_holds_up_deletion_look_and_clean_up() {
+    let bound = [a_binding("berlin", "charts")];
+    let rows = [
+        (an_artifact(), &[][..], ArtifactStep::DeleteSelf),
+        (terminating(), &[][..], ArtifactStep::CleanUp),
+        (terminating(), &bound[..], ArtifactStep::Look),
+    ];
+    for (artifact, bindings, wanted) in rows {
+        let world = world(Some(&artifact), bindings);
+        let mut memory = ArtifactMemory { announced: uid(), ..confirmed() };
+        next(&world, &mut memory, seconds(0));
+        memory = ArtifactMemory { seen_bound: true, confirmed: true, ..memory };
+        let ticket = Some(Ticket { id: 1, artifact_uid: uid() });
+        let mut open = ArtifactMemory { ticket, ..memory.clone() };
+        assert_eq!(next(&world, &mut open, seconds(60)), ArtifactStep::Wait(None), "before {wanted:?}");
+        let mut sent = ArtifactMemory { under_way_until: Some(seconds(61)), ..memory.clone() };
+        let until = ArtifactStep::Wait(Some(seconds(61)));
+        assert_eq!(next(&world, &mut sent, seconds(60)), until, "before {wanted:?}");
+        assert_eq!(next(&world, &mut memory, seconds(60)), wanted);
+    }
+}
+
+#[test]
+fn the_finalizer_waits_for_a_deletion_without_an_answer() {
+    let world = world(Some(&terminating()), &[]);
+    let mut memory = confirmed();
+    next(&world, &mut memory, seconds(0));
+    memory.errand = false;
+    memory.cleanup.done = true;
+    memory.under_way_until = Some(seconds(30));
+    assert_eq!(next(&world, &mut memory, seconds(29)), ArtifactStep::Wait(Some(seconds(30))));
+    assert_eq!(next(&world, &mut memory, seconds(30)), ArtifactStep::RemoveFinalizer);
+}
+
+#[test]
+fn a_failed_clean_up_is_tried_again_when_its_time_has_come() {
+    let world = world(Some(&terminating()), &[]);
+    let mut memory = confirmed();
+    next(&world, &mut memory, seconds(0));
+    memory.cleanup.retry_at = Some(seconds(9));
+    assert_eq!(next(&world, &mut memory, seconds(8)), ArtifactStep::Wait(Some(seconds(9))));
+    assert_eq!(next(&world, &mut memory, seconds(9)), ArtifactStep::CleanUp);
+}
+
+#[test]
+fn a_failed_look_is_tried_again_when_its_time_has_come() {
+    let world = world(Some(&terminating()), &[a_binding("berlin", "charts")]);
+    let mut memory = ArtifactMemory { announced: uid(), ..confirmed() };
+    next(&world, &mut memory, seconds(0));
+    memory.look_at = Some(seconds(9));
+    assert_eq!(next(&world, &mut memory, seconds(8)), ArtifactStep::Wait(Some(seconds(9))));
+    assert_eq!(next(&world, &mut memory, seconds(9)), ArtifactStep::Look);
+}
+
+#[test]
+fn a_kept_tag_is_looked_at_only_after_the_wait_that_follows_a_start() {
+    let world = world(Some(&terminating()), &[a_binding("berlin", "charts")]);
+    let mut memory = ArtifactMemory { announced: uid(), confirmed: true, ..ArtifactMemory::new(seconds(30)) };
+    assert_eq!(next(&world, &mut memory, seconds(29)), ArtifactStep::Wait(Some(seconds(30))));
+    assert_eq!(next(&world, &mut memory, seconds(30)), ArtifactStep::Look);
+}
+
+#[test]
+fn each_stay_is_announced_once() {
+    let bound = world(Some(&terminating()), &[a_binding("berlin", "charts")]);
+    let mut memory = ArtifactMemory { looked: uid(), ..confirmed() };
+    next(&bound, &mut memory, seconds(0));
+    memory.announced = uid();
+    memory.looked = uid();
+    assert_eq!(next(&bound, &mut memory, seconds(1)), ArtifactStep::Wait(None));
+    assert_eq!(next(&world(Some(&terminating()), &[]), &mut memory, seconds(2)), ArtifactStep::CleanUp);
+    assert_eq!(next(&bound, &mut memory, seconds(3)), ArtifactStep::AnnounceKept, "another stay");
+}
+
+#[test]
+fn what_was_seen_of_one_artifact_counts_for_no_other_of_its_name() {
+    let mut memory = confirmed();
+    next(&world(Some(&an_artifact()), &[a_binding("berlin", "charts")]), &mut memory, seconds(0));
+    memory.cleanup.done = true;
+    memory.looked = uid();
+    memory.look_at = Some(seconds(900));
+    let mut other = an_artifact();
+    other.metadata.uid = Some("another".into());
+    let step = next(&world(Some(&other), &[]), &mut memory, seconds(100));
+    assert_eq!(step, ArtifactStep::Wait(Some(seconds(400))), "it waits for its own grace");
+    assert!(!memory.cleanup.done && memory.looked.is_none() && memory.look_at.is_none());
+}
+
+#[test]
+fn a_terminating_artifact_without_our_finalizer_is_left_alone() {
+    let mut artifact = terminating();
+    artifact.metadata.finalizers = Some(vec!["example.com/other".into()]);
+    assert_eq!(next(&world(Some(&artifact), &[]), &mut confirmed(), seconds(60)), ArtifactStep::Wait(None));
+}
+
+#[test]
+fn a_stray_binding_is_one_whose_target_is_unknown_or_has_another_uid() {
+    let mut foreign_kind = a_binding("berlin", "charts");
+    foreign_kind.spec.owner_kind = "Deployment".into();
+    let mut old = a_binding("berlin", "charts");
+    old.metadata.owner_references.as_mut().unwrap()[0].uid = "uid-of-an-earlier-berlin".into();
+    let rows = [
+        (a_binding("berlin", "charts"), true, false),
+        (a_binding("berlin", "charts"), false, true),
+        (old, true, true),
+        (uncontrolled("berlin"), true, false),
+        (uncontrolled("berlin"), false, true),
+        (foreign_kind, false, false),
+        (going("berlin"), false, false),
+    ];
+    for (number, (binding, owner_known, stray)) in rows.into_iter().enumerate() {
+        let record = Arc::new(RenderBindingRecord::from(&binding));
+        let mut world = world(Some(&an_artifact()), &[binding]);
+        if !owner_known {
+            world.targets.remove(&ObjectName::new("edge", "berlin"));
+        }
+        let wanted = if stray { ArtifactStep::CheckOwner(record) } else { ArtifactStep::Wait(None) };
+        assert_eq!(next(&world, &mut ArtifactMemory::default(), seconds(0)), wanted, "row {number}");
+    }
+}
+
+#[test]
+fn a_stray_binding_is_checked_though_its_artifact_is_gone() {
+    let mut world = world(None, &[a_binding("berlin", "charts")]);
+    world.targets.remove(&ObjectName::new("edge", "berlin"));
+    let step = next(&world, &mut ArtifactMemory::default(), seconds(0));
+    assert!(matches!(step, ArtifactStep::CheckOwner(_)), "{step:?}");
+}
+
+// ---- Own writes ----
+
+fn version(uid: &str, version: &str) -> Arc<RenderArtifactRecord> {
+    let mut artifact = an_artifact();
+    artifact.metadata.uid = Some(uid.into());
+    artifact.metadata.resource_version = Some(version.into());
+    Arc::new(RenderArtifactRecord::from(&artifact))
+}
+
+#[test]
+fn the_newer_of_watch_and_own_deed_counts_and_what_the_watch_has_is_forgotten() {
+    let present = |uid: &str, rv: &str| Own::Present { record: version(uid, rv), since: seconds(0) };
+    let gone = |uid: &str| Own::Gone { uid: uid.into() };
+    // Watched (uid, version); own deed; what counts (uid, version); whether the deed is still remembered.
+    type Known<'a> = Option<(&'a str, &'a str)>;
+    let rows: [(Known<'_>, Option<Own<RenderArtifactRecord>>, Known<'_>, bool); 12] = [
+        (Some(("a", "5")), None, Some(("a", "5")), false),
+        (None, None, None, false),
+        (None, Some(present("a", "5")), Some(("a", "5")), true),
+        (Some(("a", "4")), Some(present("a", "5")), Some(("a", "5")), true),
+        (Some(("a", "5")), Some(present("a", "5")), Some(("a", "5")), false),
+        (Some(("a", "6")), Some(present("a", "5")), Some(("a", "6")), false),
+        (Some(("a", "9")), Some(present("a", "10")), Some(("a", "10")), true),
+        (Some(("b", "6")), Some(present("a", "5")), Some(("b", "6")), false),
+        (Some(("a", "5")), Some(gone("a")), None, true),
+        (Some(("b", "6")), Some(gone("a")), Some(("b", "6")), false),
+        (None, Some(gone("a")), None, false),
+        // Versions that are no numbers prove nothing unless they are equal.
+        (Some(("a", "x9")), Some(present("a", "x5")), Some(("a", "x5")), true),
+    ];
+    for (number, (watched, mut own, wanted, remembered)) in rows.into_iter().enumerate() {
+        let watched = watched.map(|(uid, rv)| version(uid, rv));
+        let found = settle(watched.as_ref(), &mut own);
+        assert_eq!(found, wanted.map(|(uid, rv)| version(uid, rv)), "row {number}");
+        assert_eq!(own.is_some(), remembered, "row {number}");
+    }
+}
+
+#[test]
+fn an_own_write_that_the_watch_does_not_show_for_thirty_seconds_is_read_again() {
+    let record = Arc::new(RenderArtifactRecord::from(&an_artifact()));
+    let world = world(None, &[]);
+    let mut memory = ArtifactMemory::default();
+    memory.own_artifact = Some(Own::Present { record, since: seconds(10) });
+    memory.seen_bound = true;
+    // Never bound, so it would wait for its grace, which is later.
+    assert_eq!(next(&world, &mut memory, seconds(11)), ArtifactStep::Wait(Some(seconds(40))));
+    assert_eq!(next(&world, &mut memory, seconds(40)), ArtifactStep::Read);
+}
+
+#[test]
+fn own_bindings_stand_beside_watched_ones_and_own_deletions_hide_them() {
+    let world = world(Some(&an_artifact()), &[a_binding("berlin", "charts")]);
+    let mut memory = ArtifactMemory::default();
+    let hamburg = Arc::new(RenderBindingRecord::from(&a_binding("hamburg", "charts")));
+    let berlin = RenderBindingRecord::from(&a_binding("berlin", "charts"));
+    memory
+        .own_bindings
+        .insert(hamburg.meta.name.name.clone(), Own::Present { record: hamburg.clone(), since: seconds(0) });
+    memory.own_bindings.insert(berlin.meta.name.name.clone(), Own::Gone { uid: berlin.meta.uid.clone() });
+    let bindings = view(&world, &mut memory).bindings;
+    assert_eq!(bindings.into_values().collect::<Vec<_>>(), [hamburg]);
+}
