@@ -56,6 +56,7 @@ enum Place {
     /// The address is about to be given up; whether somebody knocked meanwhile.
     Parked {
         knocked: bool,
+        addr: Arc<dyn ObjectAddr>,
     },
 }
 
@@ -111,7 +112,7 @@ impl Directory {
                 said
             }
             Entry::Occupied(mut occupied) => match occupied.get_mut() {
-                Place::Parked { knocked } => {
+                Place::Parked { knocked, .. } => {
                     *knocked = true;
                     Err(Undelivered::Ending)
                 }
@@ -128,24 +129,21 @@ impl Directory {
         }
     }
 
-    /// The actor of `key`, if there is one.
+    /// The actor of `key`, if there is one, also while its address is about to be given up: it may be waiting for what
+    /// the caller brings, and would never ask for it again.
     pub fn find(&self, key: &ActorKey) -> Option<Arc<dyn ObjectAddr>> {
         match self.places.get(key)?.value() {
-            Place::Alive(addr) => Some(addr.clone()),
-            Place::Parked { .. } => None,
+            Place::Alive(addr) | Place::Parked { addr, .. } => Some(addr.clone()),
         }
     }
 
-    /// First step of giving up an address: nobody gets it any more.
+    /// First step of giving up an address: nothing new is said to it. `None`: it is parked already, or unknown.
     pub fn park(&self, key: &ActorKey) -> Option<Arc<dyn ObjectAddr>> {
         let mut place = self.places.get_mut(key)?;
-        match std::mem::replace(place.value_mut(), Place::Parked { knocked: false }) {
-            Place::Alive(addr) => Some(addr),
-            parked @ Place::Parked { .. } => {
-                *place = parked;
-                None
-            }
-        }
+        let Place::Alive(addr) = place.value() else { return None };
+        let addr = addr.clone();
+        *place = Place::Parked { knocked: false, addr: addr.clone() };
+        Some(addr)
     }
 
     /// Last step, when the actor still has something to do: its address is good again. Says whether somebody knocked
@@ -153,12 +151,12 @@ impl Directory {
     pub fn reinstate(&self, key: &ActorKey, addr: Arc<dyn ObjectAddr>) -> bool {
         let Some(mut place) = self.places.get_mut(key) else { return false };
         let before = std::mem::replace(place.value_mut(), Place::Alive(addr));
-        matches!(before, Place::Parked { knocked: true })
+        matches!(before, Place::Parked { knocked: true, .. })
     }
 
     /// Last step, when the actor is idle: the entry goes. Says whether somebody knocked meanwhile.
     pub fn remove(&self, key: &ActorKey) -> bool {
-        matches!(self.places.remove(key), Some((_, Place::Parked { knocked: true })))
+        matches!(self.places.remove(key), Some((_, Place::Parked { knocked: true, .. })))
     }
 
     /// Drops all addresses, so that nothing keeps the actors of an ended system.

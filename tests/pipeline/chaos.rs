@@ -33,6 +33,11 @@ async fn run(seed: u64) {
     }
     sim.server.set_faults(FaultPlan::new());
     sim.store.clear_faults();
+    // What is on its way out goes first: an object that is made again too early would go with it.
+    sim.until("no Target is terminating", |sim| {
+        sim.server.objects("Target").all(|target| target["metadata"]["deletionTimestamp"].is_null())
+    })
+    .await;
     sim.install_examples();
     sim.until("all Targets are ready and nothing is left over", |sim| {
         sim.all_ready() && sim.server.count("Target") == 4 && sim.tags() == wanted_tags(sim)

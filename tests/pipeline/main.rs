@@ -157,3 +157,39 @@ fn a_freed_render_slot_goes_to_whoever_waits_at_once() {
         sim.shut_down().await;
     });
 }
+
+#[test]
+fn a_target_that_is_deleted_and_made_again_quickly_is_never_forgotten() {
+    for seed in 0..8 {
+        on_paused_time(move || async move {
+            let sim = Simulation::new();
+            sim.install_examples();
+            sim.until("all Targets are ready", Simulation::all_ready).await;
+            let mut rng = fastrand::Rng::with_seed(seed);
+            let target = json!({
+                "apiVersion": "solar.opendefense.cloud/v1alpha1",
+                "kind": "Target",
+                "metadata": { "name": "again", "namespace": "fleet" },
+                "spec": { "renderRegistryRef": { "name": "charts", "namespace": "platform" } },
+            });
+            for _ in 0..40 {
+                sim.delete(&format!("{API}/fleet/targets/again")).await;
+                tokio::time::sleep(std::time::Duration::from_micros(rng.u64(0..30_000))).await;
+                if sim.server.get_object("Target", "fleet", "again").is_none() {
+                    sim.server.install(target.clone()).unwrap();
+                }
+                tokio::time::sleep(std::time::Duration::from_micros(rng.u64(0..30_000))).await;
+            }
+            settle().await;
+            if sim.server.get_object("Target", "fleet", "again").is_none() {
+                sim.server.install(target.clone()).unwrap();
+            }
+            sim.until("the Target has its conditions", |sim| {
+                sim.condition("Target", "fleet", "again", "Ready")
+                    .is_some_and(|(_, reason, _)| reason == "NoReleaseBindings")
+            })
+            .await;
+            sim.shut_down().await;
+        });
+    }
+}
