@@ -97,7 +97,9 @@ impl Schema {
             }),
             Value::Array(list) => {
                 if let Some(schema) = &self.items {
-                    list.iter_mut().for_each(|child| schema.drop_null_fields(child));
+                    for child in list {
+                        schema.drop_null_fields(child);
+                    }
                 }
             }
             _ => {}
