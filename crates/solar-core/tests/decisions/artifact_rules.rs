@@ -148,6 +148,9 @@ fn an_unbind_pins_nothing_where_no_survivor_names_another_registry() {
     }
 }
 
+/// Name of a binding, and of the Registry that it names.
+type Named<'a> = (&'a str, Option<&'a str>);
+
 #[test]
 fn the_lowest_name_pins_among_those_that_name_a_registry() {
     let binding = |name: &str, registry: Option<&str>| {
@@ -157,7 +160,7 @@ fn the_lowest_name_pins_among_those_that_name_a_registry() {
             registry.map(|name| api::ObjectReference { name: name.into(), namespace: None });
         Arc::new(RenderBindingRecord::from(&binding))
     };
-    let rows: [(&[(&str, Option<&str>)], Option<&str>); 4] = [
+    let rows: [(&[Named<'_>], Option<&str>); 4] = [
         (&[("b", Some("two")), ("a", Some("one"))], Some("one")),
         (&[("a", None), ("c", Some("three")), ("b", Some("two"))], Some("two")),
         (&[("a", None)], None),
@@ -422,12 +425,14 @@ fn version(uid: &str, version: &str) -> Arc<RenderArtifactRecord> {
     Arc::new(RenderArtifactRecord::from(&artifact))
 }
 
+/// Uid and version of an object, if there is one.
+type Known<'a> = Option<(&'a str, &'a str)>;
+
 #[test]
 fn the_newer_of_watch_and_own_deed_counts_and_what_the_watch_has_is_forgotten() {
     let present = |uid: &str, rv: &str| Own::Present { record: version(uid, rv), since: seconds(0) };
     let gone = |uid: &str| Own::Gone { uid: uid.into() };
     // Watched (uid, version); own deed; what counts (uid, version); whether the deed is still remembered.
-    type Known<'a> = Option<(&'a str, &'a str)>;
     let rows: [(Known<'_>, Option<Own<RenderArtifactRecord>>, Known<'_>, bool); 12] = [
         (Some(("a", "5")), None, Some(("a", "5")), false),
         (None, None, None, false),
@@ -455,9 +460,8 @@ fn the_newer_of_watch_and_own_deed_counts_and_what_the_watch_has_is_forgotten() 
 fn an_own_write_that_the_watch_does_not_show_for_thirty_seconds_is_read_again() {
     let record = Arc::new(RenderArtifactRecord::from(&an_artifact()));
     let world = world(None, &[]);
-    let mut memory = ArtifactMemory::default();
-    memory.own_artifact = Some(Own::Present { record, since: seconds(10) });
-    memory.seen_bound = true;
+    let own_artifact = Some(Own::Present { record, since: seconds(10) });
+    let mut memory = ArtifactMemory { own_artifact, ..ArtifactMemory::default() };
     // Never bound, so it would wait for its grace, which is later.
     assert_eq!(next(&world, &mut memory, seconds(11)), ArtifactStep::Wait(Some(seconds(40))));
     assert_eq!(next(&world, &mut memory, seconds(40)), ArtifactStep::Read);

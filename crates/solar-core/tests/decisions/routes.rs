@@ -1,13 +1,19 @@
 //! Who is concerned by a change: old and new side, and nobody else.
 
 use solar_api::{self as api};
+use solar_core::object::{ControllerRef, ObjectName};
 use solar_core::record::{
-    ComponentVersionRecord, GrantRecord, RegistryRecord, ReleaseBindingRecord, ReleaseRecord, TargetRecord,
+    ComponentRecord, ComponentVersionRecord, GrantRecord, RegistryBindingRecord, RegistryRecord,
+    ReleaseBindingRecord, ReleaseRecord, RenderArtifactRecord, RenderBindingRecord, RenderTaskRecord,
+    TargetRecord,
 };
 use solar_core::routes::{Concerned, Routed};
 use solar_core::world::World;
 
-use crate::support::{component_version, grant, registry, release, release_binding, target};
+use crate::support::{
+    bootstrap_task_spec, component_version, grant, meta, registry, registry_binding, release,
+    release_binding, target,
+};
 
 /// Two Targets with a release each, of one version, on one registry of another namespace.
 fn world() -> World {
@@ -135,5 +141,329 @@ fn a_grant_concerns_those_whose_references_it_allows_and_nobody_else() {
         grant("platform", "g", &[("Profile", "edge")], &["Registry"]),
     ] {
         assert_eq!(concerned(&world, None, Some(&GrantRecord::from(&other))), Vec::<String>::new());
+    }
+}
+
+// ---- The pipeline's own kinds ----
+
+const NOBODY: [&str; 0] = [];
+
+/// The bootstrap task of Target edge/berlin.
+fn task() -> RenderTaskRecord {
+    let mut spec = bootstrap_task_spec();
+    spec.registry_ref =
+        Some(api::ObjectReference { name: "charts".into(), namespace: Some("platform".into()) });
+    RenderTaskRecord::from(&api::RenderTask { metadata: meta("edge", "task"), spec, status: None })
+}
+
+/// The artifact that [`task`] pushes.
+fn artifact() -> RenderArtifactRecord {
+    let spec = api::RenderArtifactSpec {
+        base_url: "registry.example.com".into(),
+        repository: "edge/bootstrap-berlin".into(),
+        tag: "v0.0.1".into(),
+        render_task_ref: "task".into(),
+        registry_ref: Some(api::ObjectReference {
+            name: "charts".into(),
+            namespace: Some("platform".into()),
+        }),
+    };
+    let metadata = meta("edge", &task().artifact().name);
+    RenderArtifactRecord::from(&api::RenderArtifact { metadata, spec, status: None })
+}
+
+/// The binding by which Target edge/berlin holds [`artifact`].
+fn binding() -> RenderBindingRecord {
+    let spec = api::RenderBindingSpec {
+        render_artifact_ref: api::LocalReference { name: task().artifact().name.to_string() },
+        owner_kind: "Target".into(),
+        owner_name: "berlin".into(),
+        owner_namespace: "edge".into(),
+        registry_ref: None,
+    };
+    RenderBindingRecord::from(&api::RenderBinding { metadata: meta("edge", "binding"), spec })
+}
+
+/// The world with task, artifact and binding of berlin in it.
+fn rendered() -> World {
+    let mut world = world();
+    world.render_tasks.insert(task());
+    world.render_artifacts.insert(artifact());
+    world.render_bindings.insert(binding());
+    world
+}
+
+/// What [`artifact`]'s actor is called.
+fn artifact_actor() -> String {
+    format!("RenderArtifact {}", artifact().meta.name)
+}
+
+/// The record with this done to it.
+fn with<R: Clone>(record: &R, change: impl FnOnce(&mut R)) -> R {
+    let mut record = record.clone();
+    change(&mut record);
+    record
+}
+
+fn controller(uid: &str) -> Option<ControllerRef> {
+    Some(ControllerRef { kind: "Target".into(), name: "berlin".into(), uid: uid.into() })
+}
+
+#[test]
+fn a_tasks_status_concerns_its_target_and_not_itself() {
+    let done = with(&task(), |task| task.status.digest = Some("sha256:aa".into()));
+    assert_eq!(concerned(&rendered(), Some(&task()), Some(&done)), ["Target edge/berlin"]);
+    let of_nobody = |task: &RenderTaskRecord| with(task, |task| task.owner_kind = "".into());
+    let found = concerned(&rendered(), Some(&of_nobody(&task())), Some(&of_nobody(&done)));
+    assert_eq!(found, NOBODY);
+}
+
+#[test]
+fn a_task_that_comes_goes_or_changes_hands_concerns_itself_and_its_target() {
+    let both = ["RenderTask edge/task", "Target edge/berlin"];
+    let world = rendered();
+    assert_eq!(concerned(&world, None, Some(&task())), both);
+    assert_eq!(concerned(&world, Some(&task()), None), both);
+    let going = with(&task(), |task| task.meta.terminating = true);
+    assert_eq!(concerned(&world, Some(&task()), Some(&going)), both);
+    let other = with(&task(), |task| task.meta.uid = "another".into());
+    assert_eq!(concerned(&world, Some(&task()), Some(&other)), both);
+    let adopted = with(&task(), |task| task.controller = controller("uid-edge-berlin"));
+    assert_eq!(concerned(&world, Some(&task()), Some(&adopted)), both);
+    let asked = with(&task(), |task| task.render_request = Some("again".into()));
+    assert_eq!(concerned(&world, Some(&task()), Some(&asked)), ["RenderTask edge/task"]);
+}
+
+#[test]
+fn a_task_was_seen_created_if_the_watch_told_of_it_and_no_list() {
+    let entered = |old: Option<&RenderTaskRecord>, live: bool| {
+        let mut task = task();
+        task.entering(old, live);
+        task
+    };
+    assert!(entered(None, true).seen_created);
+    assert!(!entered(None, false).seen_created);
+    let listed = entered(None, false);
+    assert!(!entered(Some(&listed), true).seen_created, "a later change does not make it new");
+    let created = entered(None, true);
+    assert!(entered(Some(&created), false).seen_created, "a later list does not make it old");
+    let earlier = with(&listed, |task| task.meta.uid = "earlier".into());
+    assert!(entered(Some(&earlier), true).seen_created, "another task of the name");
+}
+
+#[test]
+fn an_artifacts_digest_concerns_those_who_hold_it_and_its_task_and_not_itself() {
+    let pushed = with(&artifact(), |artifact| artifact.status.digest = Some("sha256:aa".into()));
+    let found = concerned(&rendered(), Some(&artifact()), Some(&pushed));
+    assert_eq!(found, ["RenderTask edge/task", "Target edge/berlin"]);
+    let told = with(&artifact(), |artifact| artifact.status.chart_url = Some("oci://somewhere".into()));
+    assert_eq!(concerned(&rendered(), Some(&artifact()), Some(&told)), NOBODY);
+
+    let mut world = rendered();
+    world.render_bindings.insert(with(&binding(), |binding| binding.owner_kind = "Deployment".into()));
+    let found = concerned(&world, Some(&artifact()), Some(&pushed));
+    assert_eq!(found, ["RenderTask edge/task"], "who holds it is no Target");
+}
+
+#[test]
+fn an_artifact_that_goes_concerns_itself_its_holders_its_task_and_its_registry() {
+    let itself = artifact_actor();
+    let found = concerned(&rendered(), Some(&artifact()), None);
+    let wanted =
+        ["RegistryProtection platform/charts", itself.as_str(), "RenderTask edge/task", "Target edge/berlin"];
+    assert_eq!(found, wanted);
+    let going = with(&artifact(), |artifact| artifact.meta.terminating = true);
+    let found = concerned(&rendered(), Some(&artifact()), Some(&going));
+    assert_eq!(found, wanted[1..], "the Registry is needed until it is gone");
+}
+
+#[test]
+fn an_artifact_that_lost_its_finalizer_or_was_pinned_anew_concerns_itself() {
+    let protected = with(&artifact(), |artifact| artifact.meta.finalizers = ["f".into()].into());
+    let itself = artifact_actor();
+    let found = concerned(&rendered(), Some(&protected), Some(&artifact()));
+    assert_eq!(found, [itself.as_str(), "RenderTask edge/task", "Target edge/berlin"]);
+    assert_eq!(concerned(&rendered(), Some(&artifact()), Some(&protected)), NOBODY);
+
+    let moved = with(&artifact(), |artifact| {
+        artifact.meta.generation = 2;
+        artifact.registry = Some(ObjectName::new("platform", "other"));
+    });
+    let found = concerned(&rendered(), Some(&artifact()), Some(&moved));
+    assert_eq!(found[..2], ["RegistryProtection platform/charts", "RegistryProtection platform/other"]);
+    assert!(found.contains(&itself));
+}
+
+#[test]
+fn a_render_binding_concerns_its_artifact_its_owner_and_the_task() {
+    let itself = artifact_actor();
+    let wanted = [itself.as_str(), "RenderTask edge/task", "Target edge/berlin"];
+    let world = rendered();
+    assert_eq!(concerned(&world, None, Some(&binding())), wanted);
+    assert_eq!(concerned(&world, Some(&binding()), None), wanted);
+    let repointed = with(&binding(), |binding| binding.meta.generation = 2);
+    assert_eq!(concerned(&world, Some(&binding()), Some(&repointed)), wanted);
+    let owned = with(&binding(), |binding| binding.controller = controller("uid-edge-berlin"));
+    assert_eq!(concerned(&world, Some(&binding()), Some(&owned)), wanted);
+    assert_eq!(concerned(&world, Some(&binding()), Some(&binding())), NOBODY);
+    let foreign = with(&binding(), |binding| binding.owner_kind = "Deployment".into());
+    assert_eq!(concerned(&world, None, Some(&foreign)), wanted[..2]);
+}
+
+#[test]
+fn a_target_that_comes_or_goes_concerns_the_artifacts_and_bindings_that_name_it() {
+    let berlin = TargetRecord::from(&target("edge", "berlin", "platform/charts"));
+    let itself = artifact_actor();
+    let world = rendered();
+    let wanted = [
+        "RegistryProtection platform/charts",
+        "ReleaseBinding edge/berlin-web",
+        itself.as_str(),
+        "Target edge/berlin",
+    ];
+    assert_eq!(concerned(&world, Some(&berlin), None), wanted);
+    assert_eq!(concerned(&world, None, Some(&berlin)), wanted);
+    let other = with(&berlin, |target| target.meta.uid = "another".into());
+    assert_eq!(concerned(&world, Some(&berlin), Some(&other)), wanted[1..]);
+}
+
+#[test]
+fn a_targets_labels_and_annotations_concern_it() {
+    let berlin = TargetRecord::from(&target("edge", "berlin", "platform/charts"));
+    let changes: [fn(&mut TargetRecord); 4] = [
+        |target| drop(target.labels.insert("tier".into(), "edge".into())),
+        |target| target.suspended = true,
+        |target| target.reconcile_request = Some("now".into()),
+        |target| target.render_request = Some("now".into()),
+    ];
+    for change in changes {
+        let changed = with(&berlin, change);
+        assert_eq!(concerned(&rendered(), Some(&berlin), Some(&changed)), ["Target edge/berlin"]);
+    }
+}
+
+#[test]
+fn a_registry_concerns_targets_artifacts_tasks_and_those_it_is_bound_to_but_its_status_only_its_protection() {
+    let mut world = rendered();
+    let bound = registry_binding("platform", "rb", "edge/bremen", "charts");
+    world.registry_bindings.insert(RegistryBindingRecord::from(&bound));
+    let old = RegistryRecord::from(&registry("platform", "charts", "registry.example.com"));
+    let moved = with(&old, |registry| registry.meta.generation = 2);
+    let itself = artifact_actor();
+    let wanted = [
+        "RegistryProtection platform/charts",
+        itself.as_str(),
+        "RenderTask edge/task",
+        "Target edge/berlin",
+        "Target edge/bremen",
+        "Target edge/hamburg",
+    ];
+    assert_eq!(concerned(&world, Some(&old), Some(&moved)), wanted);
+    let touched = with(&old, |registry| registry.meta.resource_version = "2".into());
+    assert_eq!(concerned(&world, Some(&old), Some(&touched)), wanted[..1]);
+}
+
+#[test]
+fn a_registry_binding_that_moves_concerns_both_targets_and_both_registries() {
+    let binding = |target: &str, registry: &str, generation| {
+        let mut binding = registry_binding("platform", "rb", target, registry);
+        binding.metadata.generation = Some(generation);
+        RegistryBindingRecord::from(&binding)
+    };
+    let (old, new) = (binding("edge/berlin", "charts", 1), binding("edge/hamburg", "images", 2));
+    let wanted = [
+        "RegistryProtection platform/charts",
+        "RegistryProtection platform/images",
+        "Target edge/berlin",
+        "Target edge/hamburg",
+    ];
+    assert_eq!(concerned(&world(), Some(&old), Some(&new)), wanted);
+    let judged = with(&old, |binding| binding.meta.resource_version = "2".into());
+    assert_eq!(concerned(&world(), Some(&old), Some(&judged)), NOBODY);
+}
+
+#[test]
+fn a_release_that_names_another_version_concerns_the_protection_of_both() {
+    let old = ReleaseRecord::from(&release("edge", "web", "web-1"));
+    let mut changed = release("edge", "web", "web-2");
+    changed.metadata.generation = Some(2);
+    let found = concerned(&world(), Some(&old), Some(&ReleaseRecord::from(&changed)));
+    assert_eq!(
+        found[..2],
+        ["ComponentVersionProtection edge/web-1", "ComponentVersionProtection edge/web-2"]
+    );
+}
+
+#[test]
+fn a_releases_status_concerns_nobody_and_a_finalizer_that_was_added_only_its_protection() {
+    let old = ReleaseRecord::from(&release("edge", "web", "web-1"));
+    let told = with(&old, |release| release.status.effective_unique_name = Some("web".into()));
+    assert_eq!(concerned(&world(), Some(&old), Some(&told)), NOBODY);
+    let held = with(&old, |release| release.meta.finalizers = ["f".into()].into());
+    assert_eq!(concerned(&world(), Some(&old), Some(&held)), ["ReleaseProtection edge/web"]);
+    let labelled = with(&old, |release| drop(release.labels.insert("tier".into(), "edge".into())));
+    let found = concerned(&world(), Some(&old), Some(&labelled));
+    assert!(found.contains(&"Target edge/berlin".to_owned()), "anti-affinity selects by label: {found:?}");
+}
+
+#[test]
+fn a_versions_status_concerns_only_its_protection_and_its_component_both_sides() {
+    let old = ComponentVersionRecord::from(&component_version("edge", "web-1", "web"));
+    let told = with(&old, |version| version.meta.resource_version = "2".into());
+    let found = concerned(&world(), Some(&old), Some(&told));
+    assert_eq!(found, ["ComponentVersionProtection edge/web-1"]);
+    let moved = with(&old, |version| {
+        version.meta.generation = 2;
+        version.component = ObjectName::new("edge", "shop");
+    });
+    let found = concerned(&world(), Some(&old), Some(&moved));
+    assert_eq!(found[..2], ["ComponentProtection edge/shop", "ComponentProtection edge/web"]);
+}
+
+#[test]
+fn a_component_concerns_its_protection() {
+    let spec = api::ComponentSpec { registry: "r.io".into(), repository: "web".into(), ..Default::default() };
+    let component = ComponentRecord::from(&api::Component { metadata: meta("edge", "web"), spec });
+    assert_eq!(concerned(&world(), None, Some(&component)), ["ComponentProtection edge/web"]);
+    assert_eq!(concerned(&world(), Some(&component), None), ["ComponentProtection edge/web"]);
+}
+
+#[test]
+fn each_pair_of_a_grant_concerns_those_whose_reference_it_speaks_of() {
+    let mut world = rendered();
+    world.component_versions.insert(ComponentVersionRecord::from(&component_version("team", "db-1", "db")));
+    world.releases.insert(ReleaseRecord::from(&release("edge", "db", "team/db-1")));
+    let binding = release_binding("edge", "berlin-db", "berlin", "db");
+    world.release_bindings.insert(ReleaseBindingRecord::from(&binding));
+    let binding = release_binding("team", "hamburg-db", "edge/hamburg", "db");
+    world.release_bindings.insert(ReleaseBindingRecord::from(&binding));
+    let binding = registry_binding("platform", "rb", "edge/berlin", "charts");
+    world.registry_bindings.insert(RegistryBindingRecord::from(&binding));
+    let artifact = artifact_actor();
+    let users = [artifact.as_str(), "RenderTask edge/task", "Target edge/berlin", "Target edge/hamburg"];
+    let rows: [(&str, &str, &str, &str, &[&str]); 7] = [
+        ("platform", "Target", "edge", "Registry", &users),
+        ("platform", "RenderArtifact", "edge", "Registry", &users),
+        ("platform", "RenderTask", "edge", "Registry", &users),
+        ("team", "Release", "edge", "ComponentVersion", &["Release edge/db", "Target edge/berlin"]),
+        (
+            "edge",
+            "ReleaseBinding",
+            "team",
+            "Target",
+            &["ReleaseBinding team/hamburg-db", "Target edge/hamburg"],
+        ),
+        ("edge", "RegistryBinding", "platform", "Target", &["Target edge/berlin"]),
+        ("edge", "RegistryBinding", "team", "Registry", &[]),
+    ];
+    for (namespace, from, from_namespace, to, wanted) in rows {
+        let grant = GrantRecord::from(&grant(namespace, "g", &[(from, from_namespace)], &[to]));
+        assert_eq!(concerned(&world, None, Some(&grant)), wanted, "{from} to {to}");
+        let nothing = with(&grant, |grant| grant.to.clear());
+        assert_eq!(concerned(&world, Some(&grant), Some(&nothing)), wanted, "{from} to {to} revoked");
+        let touched = with(&grant, |grant| grant.meta.resource_version = "2".into());
+        assert_eq!(concerned(&world, Some(&grant), Some(&touched)), NOBODY, "nothing was granted or revoked");
+        let foreign = with(&grant, |grant| grant.from[0].group = "example.com".into());
+        assert_eq!(concerned(&world, None, Some(&foreign)), NOBODY);
     }
 }

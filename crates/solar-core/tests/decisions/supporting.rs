@@ -98,10 +98,13 @@ fn artifact_of(registry: &str) -> RenderArtifactRecord {
     RenderArtifactRecord::from(&artifact)
 }
 
+/// A protected object, what puts a referrer of it into the world, and that referrer.
+type Case = (Protected, ObjectName, fn(&mut World), &'static str);
+
 #[test]
 fn every_kind_of_referrer_holds_what_it_names_and_nothing_else() {
     let registry = ObjectName::new("edge", "charts");
-    let cases: [(Protected, ObjectName, fn(&mut World), &str); 6] = [
+    let cases: [Case; 6] = [
         (
             Protected::Registry,
             registry.clone(),
