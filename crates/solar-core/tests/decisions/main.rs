@@ -17,6 +17,7 @@ mod pull_secrets;
 mod render_tasks;
 mod resolver;
 mod routes;
+mod routes_existence;
 mod selectors;
 mod support;
 mod supporting;
