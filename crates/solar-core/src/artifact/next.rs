@@ -60,7 +60,11 @@ pub fn next(
     match step {
         // Whether the terminating artifact is bound is asked anew: a binding may come in between.
         ArtifactStep::DeleteSelf => memory.confirmed = false,
-        ArtifactStep::CleanUp => memory.cleaning = true,
+        ArtifactStep::CleanUp => {
+            memory.cleaning = true;
+            // Whatever becomes of it, what the tag held before proves nothing afterwards.
+            memory.looked = None;
+        }
         ArtifactStep::Look => memory.cleaning = false,
         _ => {}
     }

@@ -223,6 +223,39 @@ fn a_name_that_was_terminating_at_the_start_is_not_pushed_to_within_the_wait_tho
 }
 
 #[test]
+fn an_artifact_that_is_deleted_within_the_wait_after_a_start_is_not_pushed_to_before_its_end() {
+    let bound = [a_binding("berlin", "charts")];
+    let mut memory = ArtifactMemory { trusted: true, ..ArtifactMemory::new(seconds(30)) };
+    next(&world(Some(&an_artifact()), &bound), &mut memory, seconds(1));
+    let world = world(Some(&terminating()), &bound);
+    let early = push(&world, &mut memory, Some(owner("berlin")), seconds(29));
+    assert_eq!(early, PushDecision::Terminating);
+    let later = push(&world, &mut memory, Some(owner("berlin")), seconds(30));
+    assert!(matches!(later, PushDecision::Granted { .. }), "{later:?}");
+}
+
+#[test]
+fn nobody_pushes_while_a_kept_tag_is_looked_at() {
+    let world = world(Some(&terminating()), &[a_binding("berlin", "charts")]);
+    let mut memory = ArtifactMemory { announced: uid(), trusted: true, ..confirmed() };
+    assert_eq!(next(&world, &mut memory, seconds(0)), ArtifactStep::Look);
+    memory.errand = true;
+    let decision = push(&world, &mut memory, Some(owner("berlin")), seconds(60));
+    assert_eq!(decision, PushDecision::Terminating);
+}
+
+#[test]
+fn a_clean_up_that_failed_makes_the_tag_worth_another_look_when_it_is_bound_from_outside() {
+    let mut memory = ArtifactMemory { announced: uid(), trusted: true, ..confirmed() };
+    next(&world(Some(&terminating()), &[]), &mut memory, seconds(0));
+    let mut memory = ArtifactMemory { looked: uid(), errand: false, ..memory };
+    assert_eq!(next(&world(Some(&terminating()), &[]), &mut memory, seconds(1)), ArtifactStep::CleanUp);
+    let bound = world(Some(&terminating()), &[a_binding("berlin", "charts")]);
+    let decision = push(&bound, &mut memory, Some(owner("berlin")), seconds(60));
+    assert!(matches!(decision, PushDecision::Granted { known_digest: None, .. }), "{decision:?}");
+}
+
+#[test]
 fn a_name_that_was_not_terminating_at_the_start_is_pushed_to_at_once() {
     let world = world(Some(&an_artifact()), &[a_binding("berlin", "charts")]);
     let mut memory = ArtifactMemory { trusted: true, ..ArtifactMemory::new(seconds(30)) };

@@ -1,6 +1,7 @@
 //! The decisions of solar-core, from names to a Target's plan. Expected values are written by hand; hashes come from
 //! `sha256sum`.
 
+mod artifact_model;
 mod artifact_rules;
 mod artifacts;
 mod backoff;

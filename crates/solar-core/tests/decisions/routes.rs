@@ -205,8 +205,8 @@ fn with<R: Clone>(record: &R, change: impl FnOnce(&mut R)) -> R {
     record
 }
 
-fn controller(uid: &str) -> Option<ControllerRef> {
-    Some(ControllerRef { kind: "Target".into(), name: "berlin".into(), uid: uid.into() })
+fn berlin() -> ControllerRef {
+    ControllerRef { kind: "Target".into(), name: "berlin".into(), uid: "uid-edge-berlin".into() }
 }
 
 #[test]
@@ -228,7 +228,7 @@ fn a_task_that_comes_goes_or_changes_hands_concerns_itself_and_its_target() {
     assert_eq!(concerned(&world, Some(&task()), Some(&going)), both);
     let other = with(&task(), |task| task.meta.uid = "another".into());
     assert_eq!(concerned(&world, Some(&task()), Some(&other)), both);
-    let adopted = with(&task(), |task| task.controller = controller("uid-edge-berlin"));
+    let adopted = with(&task(), |task| task.controller = Some(berlin()));
     assert_eq!(concerned(&world, Some(&task()), Some(&adopted)), both);
     let asked = with(&task(), |task| task.render_request = Some("again".into()));
     assert_eq!(concerned(&world, Some(&task()), Some(&asked)), ["RenderTask edge/task"]);
@@ -303,7 +303,7 @@ fn a_render_binding_concerns_its_artifact_its_owner_and_the_task() {
     assert_eq!(concerned(&world, Some(&binding()), None), wanted);
     let repointed = with(&binding(), |binding| binding.meta.generation = 2);
     assert_eq!(concerned(&world, Some(&binding()), Some(&repointed)), wanted);
-    let owned = with(&binding(), |binding| binding.controller = controller("uid-edge-berlin"));
+    let owned = with(&binding(), |binding| binding.controller = Some(berlin()));
     assert_eq!(concerned(&world, Some(&binding()), Some(&owned)), wanted);
     assert_eq!(concerned(&world, Some(&binding()), Some(&binding())), NOBODY);
     let foreign = with(&binding(), |binding| binding.owner_kind = "Deployment".into());
