@@ -113,28 +113,15 @@ impl Reconcile for RenderArtifactKind {
     }
 
     async fn reconcile(pass: &mut Pass<Self>) -> Result<Option<Duration>, PassError> {
-        pass.memory().core.confirmed = false;
-        take_in_finding(pass).await?;
-        while let Some(request) = pass.next_request() {
-            serve(pass, request).await?;
+        let done = serve_and_settle(pass).await;
+        if let Err(PassError::Api(error)) = &done
+            && matches!(error.problem, Problem::NotFound | Problem::Conflict | Problem::AlreadyExists)
+        {
+            // What was decided upon is not so any more. The watch may never tell: where an object came and went between
+            // two passes, only the own write is left of it, and the same request would fail for ever.
+            read(pass).await?;
         }
-        for _ in 0..MOST_STEPS {
-            let now = pass.now();
-            let step = {
-                let world = pass.shared.cache.read();
-                let options = pass.shared.options.artifact;
-                let mut memory = pass.memory();
-                let view = View::of(&world, &pass.name, &mut memory.core);
-                let key = cleanup_fingerprint(&world, pass, &view);
-                retry_if_changed(&mut memory.core, key);
-                artifact::next(&view, &mut memory.core, &options, now)
-            };
-            match step {
-                ArtifactStep::Wait(until) => return Ok(until.map(|until| until.saturating_sub(now))),
-                step => perform(pass, step).await?,
-            }
-        }
-        Err(PassError::Other(format!("more than {MOST_STEPS} steps without an end")))
+        done
     }
 
     fn is_done(shared: &Shared, name: &ObjectName, memory: &Memory) -> bool {
@@ -144,6 +131,32 @@ impl Reconcile for RenderArtifactKind {
             && memory.core.own_artifact.is_none()
             && memory.core.own_bindings.is_empty()
     }
+}
+
+/// Serves what is asked, then takes the steps that are left.
+async fn serve_and_settle(pass: &mut Pass<RenderArtifactKind>) -> Result<Option<Duration>, PassError> {
+    pass.memory().core.confirmed = false;
+    take_in_finding(pass).await?;
+    while let Some(request) = pass.next_request() {
+        serve(pass, request).await?;
+    }
+    for _ in 0..MOST_STEPS {
+        let now = pass.now();
+        let step = {
+            let world = pass.shared.cache.read();
+            let options = pass.shared.options.artifact;
+            let mut memory = pass.memory();
+            let view = View::of(&world, &pass.name, &mut memory.core);
+            let key = cleanup_fingerprint(&world, pass, &view);
+            retry_if_changed(&mut memory.core, key);
+            artifact::next(&view, &mut memory.core, &options, now)
+        };
+        match step {
+            ArtifactStep::Wait(until) => return Ok(until.map(|until| until.saturating_sub(now))),
+            step => perform(pass, step).await?,
+        }
+    }
+    Err(PassError::Other(format!("more than {MOST_STEPS} steps without an end")))
 }
 
 fn view(pass: &Pass<RenderArtifactKind>) -> View {
@@ -820,12 +833,7 @@ async fn write_status(
     match written {
         Ok(Some(written)) => keep_artifact(pass, &written),
         Ok(None) => {}
-        Err(error) => {
-            if error.problem == Problem::Conflict || error.problem == Problem::NotFound {
-                read(pass).await?;
-            }
-            return Err(error.into());
-        }
+        Err(error) => return Err(error.into()),
     }
     Ok(())
 }

@@ -85,6 +85,7 @@ impl RenderPool {
 
     fn submit(&mut self, ctx: &mut Context<Self>, submission: Submission) {
         let task = submission.task.clone();
+        tracing::debug!(%task, uid = %submission.uid, "a chart is asked for");
         if self.stopped {
             return;
         }
@@ -129,6 +130,7 @@ impl RenderPool {
             let (outcome, ready) = outcome_of(ended, timeout);
             pool.ended(ctx, &ended_task, outcome, ready);
         }));
+        tracing::debug!(%task, "a job has begun");
         self.jobs.insert(task, Job { submission, handle, ticket });
     }
 
@@ -143,6 +145,7 @@ impl RenderPool {
         metrics::gauge!("solar_render_slots_in_use").decrement(1.0);
         self.give_back(ctx, &job);
         count(&outcome);
+        tracing::debug!(%task, ?outcome, "a job has ended");
         self.tell(ctx, task, Answer::Job(outcome));
         self.freed();
         self.lead_on(ctx, &job.submission.content_key, task, ready);
@@ -265,6 +268,7 @@ impl Handler<Withdraw> for RenderPool {
     type Result = ();
 
     fn handle(&mut self, withdraw: Withdraw, ctx: &mut Context<Self>) {
+        tracing::debug!(task = %withdraw.task, "a chart is no longer asked for");
         self.admissions.forget(&withdraw.task);
         if let Some(content) = self.waits_for.remove(&withdraw.task)
             && let Some(waiting) = self.joined.get_mut(&content)
