@@ -294,7 +294,9 @@ impl Model {
                 self.memory.own_bindings.insert(key, Own::Gone { uid: known.meta.uid.clone() });
             }
         }
-        bindings.into_values().for_each(|binding| self.keep_binding(binding));
+        for binding in bindings.into_values() {
+            self.keep_binding(binding);
+        }
         self.memory.trusted = true;
         self.memory.confirmed = true;
         Ok(())
@@ -369,16 +371,12 @@ impl Model {
             api.store_bindings(|bindings| drop(bindings.insert(key, binding.clone())));
             Some(binding)
         })?;
-        match created {
-            Some(created) => {
-                self.keep_binding(created);
-                Ok(())
-            }
-            None => {
-                self.read()?;
-                Err(Failed)
-            }
-        }
+        let Some(created) = created else {
+            self.read()?;
+            return Err(Failed);
+        };
+        self.keep_binding(created);
+        Ok(())
     }
 
     fn create_artifact(&mut self) -> Result<(), Failed> {
@@ -663,12 +661,11 @@ impl Model {
             Deed::Watch(kind, states) => self.watch(kind, states),
             Deed::Job(answered) => self.go_on_with_job(answered),
             Deed::Errand(attempt) if self.attempt.is_none() => self.end_errand(attempt),
-            Deed::Errand(_) => {}
             Deed::Land(which) if which < self.in_flight.len() => {
                 let (write, _) = self.in_flight.remove(which);
                 self.write(write);
             }
-            Deed::Land(_) => {}
+            Deed::Errand(_) | Deed::Land(_) => {}
             Deed::Tick(by) => {
                 self.now += seconds(by);
                 let now = self.now;
@@ -707,7 +704,9 @@ impl Model {
         ];
         // Grace, waits and the look that follows a start are over well within this.
         for _ in 0..150 {
-            calm.iter().for_each(|deed| self.apply(deed));
+            for deed in &calm {
+                self.apply(deed);
+            }
             if self.end() == self.wanted_end() {
                 return;
             }
