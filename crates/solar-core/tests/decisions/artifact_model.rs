@@ -24,6 +24,16 @@ use crate::support::target;
 
 const TARGETS: [&str; 2] = ["berlin", "hamburg"];
 const DIGEST: &str = "sha256:aa";
+const CALM: [Deed; 8] = [
+    Deed::Ask(0),
+    Deed::Pass,
+    Deed::Ask(1),
+    Deed::Pass,
+    Deed::Job(true),
+    Deed::Watch(0, usize::MAX),
+    Deed::Watch(1, usize::MAX),
+    Deed::Pass,
+];
 
 /// One thing that happens.
 #[derive(Clone, Debug)]
@@ -39,6 +49,10 @@ enum Deed {
     Collect,
     /// Somebody deletes the artifact.
     Delete,
+    /// Somebody makes a binding for a Target, past the actor.
+    Restore(usize),
+    /// A while in which nothing goes wrong and no errand ends.
+    Calm,
     Pass,
     /// The watch tells of the next states: of the artifact, the bindings.
     Watch(usize, usize),
@@ -379,6 +393,21 @@ impl Model {
         Ok(())
     }
 
+    fn restore(&mut self, target: &'static str) {
+        let Some(uid) = self.uids.get(target).cloned() else { return };
+        let mut binding = RenderBindingRecord::from(&a_binding(target, "charts"));
+        let key = binding.meta.name.name.clone();
+        if self.bindings().contains_key(&key) {
+            return;
+        }
+        binding.meta.uid = format!("uid-{}", self.count()).into();
+        binding.meta.resource_version = self.count().into();
+        if let Some(controller) = &mut binding.controller {
+            controller.uid = uid.into();
+        }
+        self.store_bindings(|bindings| drop(bindings.insert(key, binding)));
+    }
+
     fn create_artifact(&mut self) -> Result<(), Failed> {
         let created = self.request(|api| {
             if api.artifact().is_some() {
@@ -657,6 +686,12 @@ impl Model {
                     self.store_artifact(Some(artifact));
                 }
             }
+            Deed::Restore(target) => self.restore(TARGETS[target]),
+            Deed::Calm => {
+                for deed in CALM {
+                    self.apply(&deed);
+                }
+            }
             Deed::Pass => self.pass(),
             Deed::Watch(kind, states) => self.watch(kind, states),
             Deed::Job(answered) => self.go_on_with_job(answered),
@@ -690,22 +725,10 @@ impl Model {
     /// No more faults: everybody does what is left to do.
     fn settle(&mut self) {
         self.fault = None;
-        let calm = [
-            Deed::Ask(0),
-            Deed::Pass,
-            Deed::Ask(1),
-            Deed::Pass,
-            Deed::Job(true),
-            Deed::Errand(Attempt::Deleted),
-            Deed::Watch(0, usize::MAX),
-            Deed::Watch(1, usize::MAX),
-            Deed::Pass,
-            Deed::Tick(5),
-        ];
         // Grace, waits and the look that follows a start are over well within this.
         for _ in 0..150 {
-            for deed in &calm {
-                self.apply(deed);
+            for deed in [Deed::Calm, Deed::Errand(Attempt::Deleted), Deed::Pass, Deed::Tick(5)] {
+                self.apply(&deed);
             }
             if self.end() == self.wanted_end() {
                 return;
@@ -737,6 +760,8 @@ fn deed() -> impl Strategy<Value = Deed> {
         1 => target().prop_map(Deed::MakeTarget),
         1 => Just(Deed::Collect),
         1 => Just(Deed::Delete),
+        1 => target().prop_map(Deed::Restore),
+        4 => Just(Deed::Calm),
         12 => Just(Deed::Pass),
         5 => (0..2_usize, 1..4_usize).prop_map(|(kind, states)| Deed::Watch(kind, states)),
         6 => any::<bool>().prop_map(Deed::Job),
