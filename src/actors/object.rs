@@ -45,6 +45,9 @@ const RETRY_CAP: Duration = Duration::from_secs(300);
 /// Wait after a conflict, which is normal: the watch needs a moment to catch up.
 const CONFLICT_WAIT: Duration = Duration::from_millis(50);
 
+/// Retries after such a short wait before they are spaced out like any other failure.
+const QUIET_RETRIES: u32 = 5;
+
 /// What a kind adds to the object actor.
 pub trait Reconcile: Sized + Send + Sync + 'static {
     /// The kind.
@@ -341,8 +344,8 @@ impl<R: Reconcile> ObjectActor<R> {
 
     /// Asks for a pass when one is needed and none is on its way.
     fn pump(&mut self) {
-        let wanted = self.dirty.is_some() || !lock(&self.requests).is_empty();
-        if !wanted || self.phase != Phase::Idle {
+        // Requests that a failed pass put back wait for its retry; each that arrives sets the dirty bit itself.
+        if self.dirty.is_none() || self.phase != Phase::Idle {
             return;
         }
         let Some(gate) = self.shared.gate.get() else { return };
@@ -440,12 +443,16 @@ impl<R: Reconcile> ObjectActor<R> {
     fn failed(&mut self, error: &PassError) {
         Self::count(error.label());
         self.last_error = Some(error.to_string());
-        let wait = if error.is_quiet() && self.failures < 5 {
+        let wait = if error.is_quiet() && self.failures < QUIET_RETRIES {
             self.failures += 1;
             tracing::debug!(actor = %self.key, %error, "a pass is tried again");
             CONFLICT_WAIT * self.failures
         } else {
-            tracing::warn!(actor = %self.key, %error, "a pass failed");
+            if error.is_quiet() {
+                tracing::debug!(actor = %self.key, %error, "a pass is tried again later");
+            } else {
+                tracing::warn!(actor = %self.key, %error, "a pass failed");
+            }
             self.retry_wait()
         };
         self.look_again(Some(wait));
@@ -538,6 +545,7 @@ impl<R: Reconcile> Handler<Asked<R::Request>> for ObjectActor<R> {
             let mut requests = lock(&actor.requests);
             if requests.len() < REQUESTS {
                 requests.push_back(request);
+                actor.dirty.get_or_insert(Cause::Request);
             } else {
                 // The asker hears nothing and asks again.
                 tracing::warn!(actor = %actor.key, "a request was turned away: too many are waiting");

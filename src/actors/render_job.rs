@@ -1,7 +1,7 @@
 //! A job: one chart from its task's spec to the registry.
 //!
 //! Render, ask the artifact's actor for a ticket, read the task again, look at the tag, push if needed, tell the
-//! artifact's actor. A job holds a render slot and no pass; whatever ends it, its ticket is given back.
+//! artifact's actor. A job holds a render slot and no pass; whatever ends it, the pool gives its ticket back.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -129,9 +129,6 @@ pub async fn run(
     };
     let job = Job { shared, submission, task, chart: chart.clone(), ticket, joined };
     let outcome = job.push().await.unwrap_or_else(JobOutcome::from);
-    if let Some(open) = job.take_ticket() {
-        job.give_back(open).await;
-    }
     (outcome, Some(chart))
 }
 
@@ -357,13 +354,6 @@ impl Job {
 
     fn chart_url(&self) -> String {
         layout::chart_url(&self.task.base_url, &self.task.repository, &self.task.tag)
-    }
-
-    async fn give_back(&self, open: OpenTicket) {
-        let request =
-            ArtifactRequest::PushFailed { ticket: open.ticket, unanswered_since: open.unanswered_since };
-        // Without an actor there is no ticket to give back.
-        let _ = self.ask(request).await;
     }
 
     /// Hands a request to the artifact's actor, as often as it takes; the job's time limit bounds it.

@@ -96,6 +96,7 @@ impl RenderPool {
             self.admissions.forget(&task);
             self.waits_for.insert(task.clone(), submission.content_key.clone());
             self.joined.entry(submission.content_key.clone()).or_default().push_back(submission);
+            tracing::debug!(%task, "a chart waits for one of equal content");
             metrics::counter!("solar_render_joins_total").increment(1);
             return self.admitted(&task);
         }
@@ -103,6 +104,7 @@ impl RenderPool {
             self.admitted(&task);
             self.start(ctx, submission, None);
         } else {
+            tracing::debug!(%task, "no slot is free for a chart");
             metrics::counter!("solar_render_refusals_total").increment(1);
             let jitter = 1.0 + self.rng.f64() / 2.0;
             let retry_after = self.shared.options.render_requeue_delay.mul_f64(jitter);
@@ -146,7 +148,7 @@ impl RenderPool {
         self.give_back(ctx, &job);
         count(&outcome);
         tracing::debug!(%task, ?outcome, "a job has ended");
-        self.tell(ctx, task, Answer::Job(outcome));
+        self.tell(ctx, task, Answer::Job { uid: job.submission.uid.clone(), outcome });
         self.freed();
         self.lead_on(ctx, &job.submission.content_key, task, ready);
     }
@@ -191,7 +193,8 @@ impl RenderPool {
             // No slot and nobody to follow: each submits again when it is woken.
             for submission in waiting {
                 self.waits_for.remove(&submission.task);
-                self.tell(ctx, &submission.task, Answer::Job(JobOutcome::Stale));
+                let again = Answer::Job { uid: submission.uid.clone(), outcome: JobOutcome::Stale };
+                self.tell(ctx, &submission.task, again);
             }
         }
     }
@@ -221,7 +224,7 @@ impl RenderPool {
     /// Tells a task, as often as it takes.
     fn tell(&self, ctx: &mut Context<Self>, task: &ObjectName, answer: Answer) {
         let to = ActorKey::new(RENDER_TASK, task.clone());
-        let from = if matches!(answer, Answer::Job(_)) { jobs_key() } else { key() };
+        let from = if matches!(answer, Answer::Job { .. }) { jobs_key() } else { key() };
         if let Err(Undelivered::Full | Undelivered::Ending) = self.shared.answer(&to, from, answer.clone()) {
             let task = task.clone();
             ctx.run_later(REDELIVERY, move |pool, ctx| pool.tell(ctx, &task, answer));

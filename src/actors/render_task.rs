@@ -48,7 +48,9 @@ impl Reconcile for RenderTaskKind {
     }
 
     async fn reconcile(pass: &mut Pass<Self>) -> Result<Option<Duration>, PassError> {
-        take_in_answers(pass);
+        if current(pass).is_some() {
+            take_in_answers(pass);
+        }
         for _ in 0..MOST_STEPS {
             let now = pass.now();
             let wall = pass.shared.clock.wall();
@@ -72,6 +74,7 @@ impl Reconcile for RenderTaskKind {
                 };
                 render_task::next(&task, &view, &mut pass.memory().core, now, wall, jitter)
             };
+            tracing::debug!(?step, "the next step");
             match step {
                 TaskStep::Wait(until) => return Ok(until.map(|until| until.saturating_sub(now))),
                 TaskStep::WriteStatus(status, event) => write_status(pass, &task, &status, event).await?,
@@ -126,14 +129,18 @@ fn take_in_answers(pass: &mut Pass<RenderTaskKind>) {
             memory.core.submitted = false;
             memory.core.refused_until = Some(now + retry_after);
         }
-        Some((Answer::Admission(Admission::Admitted | Admission::SlotFree), _)) => {
+        Some((Answer::Admission(Admission::Admitted), _)) => memory.core.refused_until = None,
+        // It may have pushed out the word that none was free: either way nothing is out.
+        Some((Answer::Admission(Admission::SlotFree), _)) => {
+            memory.core.submitted = false;
             memory.core.refused_until = None;
         }
         _ => {}
     }
-    if let Some((Answer::Job(outcome), _)) = job {
+    if let Some((Answer::Job { uid, outcome }, _)) = job {
         memory.core.submitted = false;
-        memory.core.outcome = Some(outcome);
+        // What became of an earlier task of this name says nothing about this one.
+        memory.core.outcome = (uid == memory.uid).then_some(outcome);
     }
 }
 

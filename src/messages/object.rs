@@ -67,7 +67,12 @@ pub enum Answer {
     /// The render pool, to a Submit.
     Admission(Admission),
     /// The render pool: the job ended.
-    Job(JobOutcome),
+    Job {
+        /// Uid of the task that it was for.
+        uid: Box<str>,
+        /// How it ended.
+        outcome: JobOutcome,
+    },
 }
 
 /// A request for the actor's pass.
