@@ -1,5 +1,6 @@
 //! The command line.
 
+use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -139,15 +140,17 @@ fn render(args: &RenderArgs) -> Result<(), String> {
         .map_err(|error| format!("cannot read {}: {error}", args.manifest.display()))?;
     let summary =
         render_command::render_manifest(&manifest, &args.output).map_err(|error| error.to_string())?;
-    println!("{summary}");
+    say(&format!("{summary}"));
     Ok(())
 }
 
 fn crds(args: &CrdsArgs) -> Result<(), String> {
     for (name, yaml) in solar_api::crd_files().map_err(|error| error.to_string())? {
         match &args.output_dir {
-            None => print!("---\n{yaml}"),
+            None => say(&format!("---\n{}", yaml.trim_end())),
             Some(directory) => {
+                std::fs::create_dir_all(directory)
+                    .map_err(|error| format!("cannot create {}: {error}", directory.display()))?;
                 let path = directory.join(name);
                 std::fs::write(&path, yaml)
                     .map_err(|error| format!("cannot write {}: {error}", path.display()))?;
@@ -155,6 +158,11 @@ fn crds(args: &CrdsArgs) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// Prints a line. A reader that has gone away, such as `head`, has read enough.
+pub(crate) fn say(text: &str) {
+    let _ = writeln!(std::io::stdout(), "{text}");
 }
 
 /// A duration such as `90s`, `5m` or `1h30m`.

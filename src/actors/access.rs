@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::Secret;
 use solar_core::credential::{self, Credential, CredentialError};
 use solar_core::object::ObjectName;
 use solar_core::record::RegistryRecord;
-use solar_core::world::World;
+use solar_core::world::{IndexKey, World};
 use solar_core::{grant, host};
 use thiserror::Error;
 
@@ -72,6 +72,17 @@ pub enum AccessError {
         /// What is wrong with it.
         error: CredentialError,
     },
+    /// A basic-auth Secret says of no host that it is meant for it.
+    #[error(
+        "Secret {secret} is of type kubernetes.io/basic-auth, and no Registry in its namespace with the hostname {host} \
+         names it: create such a Registry, or use a Secret of type kubernetes.io/dockerconfigjson"
+    )]
+    UnboundSecret {
+        /// The Secret.
+        secret: ObjectName,
+        /// The host.
+        host: String,
+    },
     /// The Secret could not be read.
     #[error(transparent)]
     Api(#[from] ApiError),
@@ -124,16 +135,50 @@ fn granted(
     world.registries.get(registry).cloned().ok_or_else(|| AccessError::RegistryNotFound(registry.clone()))
 }
 
-/// The credentials that `secret` holds for a host.
-pub async fn secret_credentials(
+/// The credentials that a task's own `secret` holds for a host.
+///
+/// A basic-auth Secret names no host: it serves only one whose Registry in that namespace names the Secret.
+pub async fn push_secret_credentials(
     shared: &Shared,
     secret: &ObjectName,
     base_url: &str,
     repository: &str,
 ) -> Result<Credentials, AccessError> {
+    let named = {
+        let key = IndexKey::Host(secret.namespace.clone(), base_url.into());
+        let world = shared.cache.read();
+        world.registries.by(&key).any(|registry| registry.solar_secret.as_ref() == Some(secret))
+    };
+    let found = read_secret(shared, secret).await?;
+    if !named && found.type_.as_deref() == Some("kubernetes.io/basic-auth") {
+        return Err(AccessError::UnboundSecret { secret: secret.clone(), host: base_url.to_owned() });
+    }
+    credentials_in(&found, secret, base_url, repository)
+}
+
+/// The credentials that the Secret of a Registry holds for the Registry's host.
+async fn secret_credentials(
+    shared: &Shared,
+    secret: &ObjectName,
+    base_url: &str,
+    repository: &str,
+) -> Result<Credentials, AccessError> {
+    let found = read_secret(shared, secret).await?;
+    credentials_in(&found, secret, base_url, repository)
+}
+
+async fn read_secret(shared: &Shared, secret: &ObjectName) -> Result<Secret, AccessError> {
     let found = shared.api.get::<Secret>(secret).await?;
-    let found = found.ok_or_else(|| AccessError::SecretNotFound(secret.clone()))?;
-    let credential = credential::of_secret(&found, base_url, repository)
+    found.ok_or_else(|| AccessError::SecretNotFound(secret.clone()))
+}
+
+fn credentials_in(
+    found: &Secret,
+    secret: &ObjectName,
+    base_url: &str,
+    repository: &str,
+) -> Result<Credentials, AccessError> {
+    let credential = credential::of_secret(found, base_url, repository)
         .map_err(|error| AccessError::Secret { secret: secret.clone(), error })?;
     Ok(match credential {
         Credential::Anonymous => Credentials::Anonymous,

@@ -58,6 +58,8 @@ pub struct Memory {
     core: ArtifactMemory,
     /// What earlier attempts to delete the tag leave behind; shared with the errand, which may be dropped.
     progress: Arc<Mutex<UntagProgress>>,
+    /// The artifact's uid for which they were made.
+    progress_uid: Box<str>,
 }
 
 /// What an errand brings back.
@@ -109,7 +111,11 @@ impl Reconcile for RenderArtifactKind {
         } else {
             shared.options.takeover_wait
         };
-        Memory { core: ArtifactMemory::new(quiet_until), progress: Arc::default() }
+        Memory {
+            core: ArtifactMemory::new(quiet_until),
+            progress: Arc::default(),
+            progress_uid: Box::default(),
+        }
     }
 
     async fn reconcile(pass: &mut Pass<Self>) -> Result<Option<Duration>, PassError> {
@@ -446,8 +452,11 @@ async fn pushed(
             pass.put_back(ArtifactRequest::Pushed { ticket, digest, done });
             return Err(error);
         }
+        let mut memory = pass.memory();
+        // The tag is wanted again: what an earlier clean-up was promised is void.
+        memory.progress = Arc::default();
         if artifact.meta.terminating {
-            pass.memory().core.looked = Some(artifact.meta.uid.clone());
+            memory.core.looked = Some(artifact.meta.uid.clone());
         }
     }
     pass.memory().core.close_ticket(ticket, None);
@@ -504,6 +513,10 @@ async fn perform(pass: &mut Pass<RenderArtifactKind>, step: ArtifactStep) -> Res
             let progress = {
                 let mut memory = pass.memory();
                 memory.core.errand = true;
+                if memory.progress_uid != artifact.meta.uid {
+                    memory.progress_uid = artifact.meta.uid.clone();
+                    memory.progress = Arc::default();
+                }
                 memory.progress.clone()
             };
             let errand = clean_up(pass.shared.clone(), artifact, progress);
@@ -806,7 +819,7 @@ fn note_unanswered(pass: &Pass<RenderArtifactKind>) {
     let unanswered = lock(&memory.progress).unanswered_write();
     if let Some(at) = unanswered {
         let until = (now + artifact::UNANSWERED_WRITE).saturating_sub(at.elapsed());
-        memory.core.under_way_until = Some(until);
+        memory.core.under_way_until = memory.core.under_way_until.max(Some(until));
     }
 }
 

@@ -267,7 +267,7 @@ impl Job {
             }
             (None, Some(secret)) => {
                 let credentials =
-                    access::secret_credentials(&self.shared, secret, &task.base_url, &task.repository)
+                    access::push_secret_credentials(&self.shared, secret, &task.base_url, &task.repository)
                         .await?;
                 Ok(Endpoint::anonymous(&*task.base_url, task.plain_http).with_credentials(credentials))
             }

@@ -116,7 +116,9 @@ fn is_bound(world: &World, task: &RenderTaskRecord) -> bool {
 }
 
 fn surroundings(world: &World, task: &RenderTaskRecord) -> String {
-    access::surroundings(world, "RenderTask", &task.meta.name.namespace, task.registry.as_ref())
+    // A Target's grant counts for the tasks that it owns.
+    let kind = if is_owned_by_target(task) { "Target" } else { "RenderTask" };
+    access::surroundings(world, kind, &task.meta.name.namespace, task.registry.as_ref())
 }
 
 fn take_in_answers(pass: &mut Pass<RenderTaskKind>) {

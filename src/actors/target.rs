@@ -16,13 +16,14 @@ use solar_core::artifact::Owner;
 use solar_core::object::ObjectName;
 use solar_core::overlay::{Moment, Own, settle};
 use solar_core::record::TargetRecord;
+use solar_core::render_task::{RETRY_BASE, RETRY_CAP};
 use solar_core::routes::{ActorKey, ActorKind, RENDER_ARTIFACT, TARGET};
 use solar_core::target::{
     self, BindAnswer, BindOrder, BootstrapHistory, BootstrapTaskOrder, Coordinates, GivenVersion,
     ReleaseTaskOrder, TargetMemory, TargetStep,
 };
 use solar_core::world::{IndexKey, World};
-use solar_core::{content, host, layout};
+use solar_core::{backoff, content, host, layout};
 
 use super::access;
 use super::object::{NoRequest, Pass, PassError, Reconcile};
@@ -45,9 +46,23 @@ pub struct Memory {
     uid: Box<str>,
     own: Option<Own<TargetRecord>>,
     history: Option<BootstrapHistory>,
+    lookup: Option<FailedLookUp>,
     given: Option<GivenVersion>,
     /// Deeds that the watch may not show yet, and requests without an answer, with when they were done.
     done: BTreeMap<Deed, Moment>,
+}
+
+/// A look-up of earlier bootstrap versions that failed.
+#[derive(Clone, Debug)]
+struct FailedLookUp {
+    /// Why.
+    cause: String,
+    /// Failures in a row.
+    failures: u32,
+    /// No other before this, unless the surroundings are others.
+    until: Moment,
+    /// Registry and grant as they were.
+    surroundings: String,
 }
 
 /// What is not done twice within [`PATIENCE`].
@@ -74,7 +89,7 @@ impl Reconcile for TargetKind {
 
     async fn reconcile(pass: &mut Pass<Self>) -> Result<Option<Duration>, PassError> {
         let Some(target) = current(pass) else { return Ok(None) };
-        let lookup_failed = take_in_finding(pass);
+        take_in_finding(pass, &target);
         let plan = plan(pass, &target);
         let mut target = target;
         for step in plan.steps {
@@ -82,11 +97,9 @@ impl Reconcile for TargetKind {
                 target = changed;
             }
         }
-        if let Some(error) = lookup_failed {
-            return Err(PassError::Other(error));
-        }
         let patience = (!pass.memory().done.is_empty()).then_some(PATIENCE);
-        Ok([plan.wake_after, patience].into_iter().flatten().min())
+        let lookup = pass.memory().lookup.as_ref().map(|failed| failed.until.saturating_sub(pass.now()));
+        Ok([plan.wake_after, patience, lookup].into_iter().flatten().min())
     }
 
     fn is_done(shared: &Shared, name: &ObjectName, _: &Memory) -> bool {
@@ -111,14 +124,34 @@ fn current(pass: &mut Pass<TargetKind>) -> Option<Arc<TargetRecord>> {
     Some(target)
 }
 
-fn take_in_finding(pass: &mut Pass<TargetKind>) -> Option<String> {
-    match pass.finding.take()? {
-        Ok(history) => {
-            pass.memory().history = Some(history);
-            None
+fn take_in_finding(pass: &mut Pass<TargetKind>, target: &TargetRecord) {
+    let surroundings = lookup_surroundings(pass, target);
+    let now = pass.now();
+    let jitter = pass.rng.f64();
+    let finding = pass.finding.take();
+    let mut memory = pass.memory();
+    match finding {
+        Some(Ok(history)) => {
+            memory.history = Some(history);
+            memory.lookup = None;
         }
-        Err(error) => Some(error),
+        Some(Err(cause)) => {
+            let failures = memory.lookup.as_ref().map_or(0, |failed| failed.failures);
+            let wait = backoff::delay(failures, RETRY_BASE, RETRY_CAP, jitter);
+            let failures = failures.saturating_add(1);
+            memory.lookup = Some(FailedLookUp { cause, failures, until: now + wait, surroundings });
+        }
+        None if memory.lookup.as_ref().is_some_and(|failed| failed.surroundings != surroundings) => {
+            memory.lookup = None;
+        }
+        None => {}
     }
+}
+
+/// What a look-up depends on besides Secret and registry.
+fn lookup_surroundings(pass: &Pass<TargetKind>, target: &TargetRecord) -> String {
+    let world = pass.shared.cache.read();
+    access::surroundings(&world, "Target", &pass.name.namespace, Some(&target.registry))
 }
 
 fn plan(pass: &mut Pass<TargetKind>, target: &TargetRecord) -> target::TargetPlan {
@@ -147,7 +180,13 @@ fn plan(pass: &mut Pass<TargetKind>, target: &TargetRecord) -> target::TargetPla
     let ask_again = ask_again.collect();
     let mut memory = pass.memory();
     memory.done.retain(|deed, since| now < *since + PATIENCE && !is_settled(&world, &answers, target, deed));
-    let core = TargetMemory { answers, ask_again, history: memory.history.clone(), given: memory.given };
+    let core = TargetMemory {
+        answers,
+        ask_again,
+        history: memory.history.clone(),
+        history_failure: memory.lookup.as_ref().map(|failed| failed.cause.clone()),
+        given: memory.given,
+    };
     target::decide(&world, target, &core, &shared.options.target, wall)
 }
 
@@ -221,7 +260,9 @@ async fn perform(
         TargetStep::CreateReleaseTask(order) => create_release_task(pass, target, &order).await?,
         TargetStep::CreateBootstrapTask(order) => create_bootstrap_task(pass, target, &order).await?,
         TargetStep::LookUpBootstrapHistory { registry, repository } => {
-            if !pass.errand_out {
+            let now = pass.now();
+            let too_early = pass.memory().lookup.as_ref().is_some_and(|failed| now < failed.until);
+            if !pass.errand_out && !too_early {
                 let errand = look_up(pass.shared.clone(), pass.name.clone(), registry, repository);
                 pass.send_errand(errand);
             }

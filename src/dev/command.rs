@@ -25,7 +25,7 @@ use crate::adapters::cpu::Cpu;
 use crate::adapters::kubernetes::Api;
 use crate::adapters::oci::{HttpRegistry, HttpRegistryError, HttpRegistryOptions, Retrying};
 use crate::adapters::rng;
-use crate::cli::{ControllerArgs, duration};
+use crate::cli::{ControllerArgs, duration, say};
 use crate::runtime;
 use crate::telemetry;
 
@@ -212,9 +212,9 @@ impl Stack {
         marks.mark("definitions");
         args.say(|| {
             if let Folder::Temporary(folder) = &folder {
-                println!("Data folder: {}", folder.path().display());
+                say(&format!("Data folder: {}", folder.path().display()));
             }
-            println!("Kubernetes API on {api_url}, OCI registry on http://{registry_address}");
+            say(&format!("Kubernetes API on {api_url}, OCI registry on http://{registry_address}"));
         });
         let running = start_controller(args, &server, spawner, arbiters)?;
         marks.mark("controller");
@@ -236,7 +236,7 @@ async fn apply_examples(
 ) -> Result<Vec<ObjectName>, DevError> {
     let objects = examples::examples(registry)?;
     examples::apply(&server.client("default"), &objects).await?;
-    args.say(|| println!("Applied {} example objects", objects.len()));
+    args.say(|| say(&format!("Applied {} example objects", objects.len())));
     let targets = objects.iter().filter(|example| example.resource.kind == "Target");
     let names = targets.map(|target| {
         ObjectName::new(target.object.namespace().unwrap_or_default(), target.object.name_any())
@@ -259,7 +259,11 @@ async fn attend(args: &DevArgs, stack: &Stack, began: Instant) -> Result<(), Dev
     };
     if in_time {
         if !expected.is_empty() {
-            println!("All {} Targets are ready after {:.2} s", expected.len(), began.elapsed().as_secs_f64());
+            say(&format!(
+                "All {} Targets are ready after {:.2} s",
+                expected.len(),
+                began.elapsed().as_secs_f64()
+            ));
         }
     } else {
         let what = unready(stack);
@@ -290,7 +294,7 @@ fn unready(stack: &Stack) -> String {
 
 fn look_around(kubeconfig: &Path, registry: &str) {
     let login = format!("{REGISTRY_USER}:{REGISTRY_PASSWORD}");
-    println!(
+    say(&format!(
         "\nkubeconfig: {}\n\nLook around:\n  \
          export KUBECONFIG={}\n  \
          kubectl get targets -A -o wide\n  \
@@ -300,7 +304,7 @@ fn look_around(kubeconfig: &Path, registry: &str) {
          curl -su {login} http://{registry}/v2/fleet/bootstrap-edge-1/tags/list\n\nCtrl-C ends it.",
         kubeconfig.display(),
         kubeconfig.display(),
-    );
+    ));
 }
 
 /// Ready when a critical part has died.

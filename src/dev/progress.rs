@@ -9,6 +9,7 @@ use solar_core::object::ObjectName;
 use solar_core::record::TargetRecord;
 
 use crate::actors::system::Shared;
+use crate::cli::say;
 
 /// How often the cache is looked at.
 const LOOK: Duration = Duration::from_millis(5);
@@ -47,7 +48,7 @@ pub(super) async fn until_ready(shared: &Arc<Shared>, expected: &[ObjectName]) {
     let show = |stages: &BTreeMap<ObjectName, Stage>| {
         for (name, stage) in stages {
             if shown.get(name) != Some(stage) {
-                println!("  {name}  {}", stage.text);
+                say(&format!("  {name}  {}", stage.text));
             }
         }
         shown.clone_from(stages);

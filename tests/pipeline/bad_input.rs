@@ -173,3 +173,111 @@ fn a_registry_without_a_grant_is_said_and_the_grant_lets_the_charts_follow() {
         sim.shut_down().await;
     });
 }
+
+/// A Target whose release chart is there already, so that the look for earlier bootstrap versions is the first request
+/// with its own Registry's credentials.
+fn second_registry(secret: &str) -> [serde_json::Value; 4] {
+    let object = |kind: &str, namespace: &str, name: &str, spec: serde_json::Value| {
+        json!({
+            "apiVersion": "solar.opendefense.cloud/v1alpha1",
+            "kind": kind,
+            "metadata": { "name": name, "namespace": namespace },
+            "spec": spec,
+        })
+    };
+    [
+        json!({
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": { "name": "other-push", "namespace": "platform" },
+            "type": "kubernetes.io/basic-auth",
+            "stringData": { "username": "solar", "password": secret },
+        }),
+        object(
+            "Registry",
+            "platform",
+            "other",
+            json!({
+                "hostname": crate::support::REGISTRY,
+                "plainHTTP": true,
+                "solarSecretRef": { "name": "other-push" },
+                "targetPullSecretName": "charts-pull",
+            }),
+        ),
+        object(
+            "Target",
+            "fleet",
+            "late",
+            json!({
+                "renderRegistryRef": { "name": "other", "namespace": "platform" },
+            }),
+        ),
+        object(
+            "ReleaseBinding",
+            "fleet",
+            "late-probe",
+            json!({
+                "targetRef": { "name": "late" },
+                "releaseRef": { "name": "probe" },
+            }),
+        ),
+    ]
+}
+
+#[test]
+fn a_look_for_earlier_versions_that_fails_says_why_and_is_tried_again_with_backoff() {
+    on_paused_time(|| async {
+        let sim = with_examples(|_| {});
+        sim.until("all Targets are ready", Simulation::all_ready).await;
+        for object in second_registry("wrong") {
+            sim.server.install(object).unwrap();
+        }
+        sim.until("late says so", |sim| {
+            sim.condition("Target", "fleet", "late", "BootstrapReady").is_some_and(|(_, reason, message)| {
+                reason == "Failed" && message.contains("401") && message.contains("127.0.0.1:5000")
+            })
+        })
+        .await;
+        let before = sim.store.log().len();
+        tokio::time::sleep(std::time::Duration::from_secs(600)).await;
+        let requests = sim.store.log().len() - before;
+        assert!(requests < 60, "{requests} registry requests in ten minutes");
+        let [secret, ..] = second_registry("solar-dev");
+        sim.server.install(secret).unwrap();
+        sim.until("all Targets are ready", Simulation::all_ready).await;
+        sim.shut_down().await;
+    });
+}
+
+#[test]
+fn a_tasks_own_basic_auth_secret_goes_only_to_the_host_whose_registry_names_it() {
+    on_paused_time(|| async {
+        let sim = with_examples(|_| {});
+        sim.until("all Targets are ready", Simulation::all_ready).await;
+        let secret = json!({
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": { "name": "own", "namespace": "fleet" },
+            "type": "kubernetes.io/basic-auth",
+            "stringData": { "username": "solar", "password": "solar-dev" },
+        });
+        sim.server.install(secret).unwrap();
+        let task = sim.server.objects("RenderTask").find(|task| task["spec"]["type"] == "release").unwrap();
+        let mut task = task.clone();
+        task["metadata"] = json!({ "name": "by-hand", "namespace": "fleet" });
+        task["status"] = json!({});
+        let spec = task["spec"].as_object_mut().unwrap();
+        spec.remove("registryRef");
+        spec.insert("pushSecretRef".to_owned(), json!({ "name": "own" }));
+        spec.insert("baseURL".to_owned(), json!("attacker.example:5000"));
+        let requests = sim.store.log().len();
+        sim.server.install(task).unwrap();
+        sim.until("the task says so", |sim| {
+            sim.condition("RenderTask", "fleet", "by-hand", "JobFailed")
+                .is_some_and(|(status, _, message)| status == "True" && message.contains("Secret fleet/own"))
+        })
+        .await;
+        assert_eq!(sim.store.log().len(), requests, "no request leaves");
+        sim.shut_down().await;
+    });
+}

@@ -54,11 +54,29 @@ impl Schema {
             Type::Array => value.is_array(),
             Type::String => value.is_string(),
             Type::Boolean => value.is_boolean(),
-            Type::Integer => is_integer(value),
+            Type::Integer => is_integer(value) && self.fits_integer_format(value, path, errors),
             Type::Number => value.is_number(),
         };
-        if !fits {
+        // An integer out of range was already said.
+        if !(fits || kind == Type::Integer && is_integer(value)) {
             push_type_error(kind.as_str(), value, path, errors);
+        }
+        fits
+    }
+
+    /// Whether an integer is in the range of `format`; says so where it is not.
+    fn fits_integer_format(&self, value: &Value, path: &Path<'_>, errors: &mut Violations) -> bool {
+        let fits = match self.format.as_deref() {
+            Some("int32") => {
+                value.as_f64().is_some_and(|n| (-2_147_483_648.0..=2_147_483_647.0).contains(&n))
+            }
+            Some("int64") => value.is_i64() || value.is_f64(),
+            _ => return true,
+        };
+        if !fits {
+            let format = self.format.as_deref().unwrap_or_default();
+            let detail = format!("{path} in body must be of type {format}");
+            errors.push(FieldError::invalid(path.to_string(), value, &detail));
         }
         fits
     }

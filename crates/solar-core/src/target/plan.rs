@@ -100,6 +100,8 @@ pub struct TargetMemory {
     pub ask_again: BTreeMap<Arc<str>, Timestamp>,
     /// Answer to [`TargetStep::LookUpBootstrapHistory`].
     pub history: Option<BootstrapHistory>,
+    /// Why that answer could not be had the last time, in one sentence.
+    pub history_failure: Option<String>,
     /// The bootstrap version that was last given: noted when [`TargetStep::CreateBootstrapTask`] is about to be carried
     /// out, whatever comes of it, and kept over failed passes. Without it a version whose task is not seen yet is taken
     /// for one whose task is gone, and the next one is used.

@@ -30,6 +30,8 @@ pub(super) enum Stage2 {
         registry: ObjectName,
         /// Where bootstrap charts lie.
         repository: Box<str>,
+        /// Why it could not be found out.
+        cause: Option<String>,
     },
     /// Everything.
     Wanted(Box<Bootstrap>),
@@ -61,7 +63,7 @@ impl Stage2 {
     /// What is done once the status is written.
     pub(super) fn steps(&self) -> Vec<TargetStep> {
         match self {
-            Self::VersionUnknown { registry, repository } => {
+            Self::VersionUnknown { registry, repository, .. } => {
                 let (registry, repository) = (registry.clone(), repository.clone());
                 vec![TargetStep::LookUpBootstrapHistory { registry, repository }]
             }
@@ -126,6 +128,7 @@ pub(super) fn plan(
         return Stage2::VersionUnknown {
             registry: registry.meta.name.clone(),
             repository: repository.into(),
+            cause: view.memory.history_failure.clone(),
         };
     };
     let mut skipped = Vec::new();

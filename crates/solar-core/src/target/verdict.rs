@@ -158,7 +158,11 @@ pub(super) fn bootstrap_ready(stage2: &Stage2) -> Wanted {
         Stage2::Unknown => {
             return Wanted::no(TYPE, WAITING, "Waits for the releases to be resolved and rendered");
         }
-        Stage2::VersionUnknown { .. } => return preparing(),
+        Stage2::VersionUnknown { cause: None, .. } => return preparing(),
+        Stage2::VersionUnknown { cause: Some(cause), .. } => {
+            let message = format!("The tags of earlier bootstrap charts could not be listed: {cause}");
+            return Wanted::no(TYPE, FAILED, message);
+        }
         Stage2::Wanted(bootstrap) => bootstrap,
     };
     let chart = &bootstrap.state.chart;
