@@ -16,6 +16,8 @@ pub enum Verdict {
     Go,
     /// It panics, as a fault of its own would make it.
     Panic,
+    /// It is never polled again, as if its process had been ended.
+    Freeze,
 }
 
 /// Looks at every poll of every task; for tests that end things at any await.
@@ -66,8 +68,11 @@ impl<F: Future> Future for Hooked<F> {
     type Output = F::Output;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        assert!((self.hook)(&self.label) == Verdict::Go, "a fault was injected into {}", self.label);
-        self.future.as_mut().poll(cx)
+        match (self.hook)(&self.label) {
+            Verdict::Go => self.future.as_mut().poll(cx),
+            Verdict::Freeze => Poll::Pending,
+            Verdict::Panic => panic!("a fault was injected into {}", self.label),
+        }
     }
 }
 

@@ -92,13 +92,19 @@ impl Reconcile for TargetKind {
         take_in_finding(pass, &target);
         let plan = plan(pass, &target);
         let mut target = target;
+        if !plan.steps.iter().any(|step| matches!(step, TargetStep::LookUpBootstrapHistory { .. })) {
+            pass.memory().lookup = None;
+        }
         for step in plan.steps {
             if let Some(changed) = perform(pass, &target, step).await? {
                 target = changed;
             }
         }
         let patience = (!pass.memory().done.is_empty()).then_some(PATIENCE);
-        let lookup = pass.memory().lookup.as_ref().map(|failed| failed.until.saturating_sub(pass.now()));
+        let now = pass.now();
+        let lookup = pass.memory().lookup.as_ref().map(|failed| failed.until.saturating_sub(now));
+        // While one is out, its end wakes this actor.
+        let lookup = lookup.filter(|wait| !wait.is_zero());
         Ok([plan.wake_after, patience, lookup].into_iter().flatten().min())
     }
 
