@@ -22,7 +22,7 @@ use crate::actors::root::{self, Running, State};
 use crate::actors::system::Ports;
 use crate::adapters::clock::Clock;
 use crate::adapters::cpu::Cpu;
-use crate::adapters::kubernetes::Api;
+use crate::adapters::kubernetes::{Api, bounded};
 use crate::adapters::oci::{HttpRegistry, HttpRegistryError, HttpRegistryOptions, Retrying};
 use crate::adapters::rng;
 use crate::cli::{ControllerArgs, duration, say};
@@ -347,7 +347,7 @@ fn start_controller(
     // Whoever presses Ctrl-C does not want to wait; nothing outlives this process anyway.
     options.shutdown_grace = Duration::from_secs(1);
     let ports = Ports {
-        api: Api::new(server.client_for("controller", "default")),
+        api: Api::new(bounded(server.service_for("controller"), "default")),
         registry: Arc::new(Retrying::new(Arc::new(registry), rng::seeded(options.seed, "registry"))),
         clock: Clock::machine(),
         cpu: Cpu::Threads,

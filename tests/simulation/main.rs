@@ -17,6 +17,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use trace::Keep;
+
 /// Seeds that every run of the tests goes through; one that found a fault stays here.
 const SEEDS: &[u64] = &[0, 1, 2, 3, 4, 5, 6, 7];
 /// The seed whose trace is compared.
@@ -43,7 +45,7 @@ fn all(seeds: impl Iterator<Item = u64> + Send) -> Vec<String> {
             scope.spawn(|| {
                 loop {
                     let Some(seed) = seeds.lock().unwrap().next() else { return };
-                    if let Err(why) = story::run(seed, false) {
+                    if let Err(why) = story::run(seed, Keep::Nothing) {
                         failed.lock().unwrap().push(format!(
                             "seed {seed} failed; replay it with `make sim SEED={seed}`\n{why}"
                         ));
@@ -57,8 +59,8 @@ fn all(seeds: impl Iterator<Item = u64> + Send) -> Vec<String> {
 
 #[test]
 fn one_seed_is_one_run_twice_in_a_process_and_once_in_another() {
-    let first = story::run(REPLAYED, true).unwrap_or_else(|why| panic!("{why}"));
-    let second = story::run(REPLAYED, true).unwrap_or_else(|why| panic!("{why}"));
+    let first = story::run(REPLAYED, Keep::Text).unwrap_or_else(|why| panic!("{why}"));
+    let second = story::run(REPLAYED, Keep::Text).unwrap_or_else(|why| panic!("{why}"));
     assert!(first.summary.lines > 1_000, "{:?}", first.summary);
     assert_eq!(difference(&first, &second), None);
     let other = Command::new(std::env::current_exe().unwrap())
@@ -86,7 +88,7 @@ fn difference(a: &story::Report, b: &story::Report) -> Option<String> {
 #[test]
 #[ignore = "the other half of the replay test"]
 fn the_trace_of_a_seed() {
-    let report = story::run(REPLAYED, false).unwrap_or_else(|why| panic!("{why}"));
+    let report = story::run(REPLAYED, Keep::Nothing).unwrap_or_else(|why| panic!("{why}"));
     println!("{:?}", report.summary);
 }
 
@@ -95,15 +97,10 @@ fn the_trace_of_a_seed() {
 #[ignore = "runs as many seeds as it is told to: make sim"]
 fn many_seeds() {
     if let Some(seed) = number("SEED") {
-        let report = story::run(seed, std::env::var_os("TRACE").is_some());
-        match report {
+        let keep = std::env::var_os("TRACE").map_or(Keep::Nothing, |path| Keep::File(path.into()));
+        match story::run(seed, keep) {
             Err(why) => panic!("seed {seed}: {why}"),
-            Ok(report) => {
-                println!("seed {seed}: {:?}", report.summary);
-                if let (Some(path), Some(text)) = (std::env::var_os("TRACE"), report.text) {
-                    std::fs::write(path, text).unwrap();
-                }
-            }
+            Ok(report) => println!("seed {seed}: {:?}", report.summary),
         }
         return;
     }

@@ -15,7 +15,7 @@ use solar_controller::actors::root::{self, Running, State};
 use solar_controller::actors::system::{Options, Ports};
 use solar_controller::adapters::clock::Clock;
 use solar_controller::adapters::cpu::Cpu;
-use solar_controller::adapters::kubernetes::Api;
+use solar_controller::adapters::kubernetes::{Api, bounded};
 use solar_controller::adapters::oci::Retrying;
 use solar_controller::adapters::rng;
 use solar_controller::dev::registry::{
@@ -28,7 +28,7 @@ use crate::fleet::{self, Deed, OWN_HOST, SHARED_HOST, USER};
 use crate::invariants;
 use crate::kill::{Kill, LATEST, Point, Remains};
 use crate::registries::Registries;
-use crate::trace::{Summary, Trace};
+use crate::trace::{Keep, Summary, Trace};
 
 /// Steps of users while everything goes wrong.
 const STEPS: u32 = 60;
@@ -47,21 +47,21 @@ pub struct Report {
 
 /// Runs one seed on a fresh thread; `Err` says what did not hold.
 #[allow(clippy::disallowed_methods, reason = "a run must not share its thread with another")]
-pub fn run(seed: u64, keep_text: bool) -> Result<Report, String> {
+pub fn run(seed: u64, keep: Keep) -> Result<Report, String> {
     let run = std::thread::Builder::new().name(format!("seed {seed}"));
-    let run = run.spawn(move || on_this_thread(seed, keep_text)).map_err(|error| error.to_string())?;
+    let run = run.spawn(move || on_this_thread(seed, keep)).map_err(|error| error.to_string())?;
     run.join().map_err(|panic| {
         let text = panic.downcast_ref::<String>().cloned();
         text.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string)).unwrap_or_default()
     })
 }
 
-fn on_this_thread(seed: u64, keep_text: bool) -> Report {
+fn on_this_thread(seed: u64, keep: Keep) -> Report {
     let runtime = Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
     let runtime = Arc::new(runtime);
     let mut story = {
         let _inside = runtime.enter();
-        Story::new(seed, keep_text)
+        Story::new(seed, keep)
     };
     while !story.is_over {
         one_incarnation(&runtime, &mut story);
@@ -192,7 +192,7 @@ struct Story {
 }
 
 impl Story {
-    fn new(seed: u64, keep_text: bool) -> Self {
+    fn new(seed: u64, keep: Keep) -> Self {
         let mut rng = fastrand::Rng::with_seed(seed);
         let plan = Plan::of(&mut rng);
         let epoch: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
@@ -213,7 +213,7 @@ impl Story {
         let world = Arc::new(World {
             server,
             registries,
-            trace: Trace::new(keep_text),
+            trace: Trace::new(keep),
             broken: Mutex::default(),
             epoch,
             began: Instant::now(),
@@ -321,7 +321,7 @@ impl Story {
         };
         let now = world.epoch.checked_add(world.began.elapsed()).unwrap();
         let ports = Ports {
-            api: Api::new(world.server.client_for(&kill.actor, "default")),
+            api: Api::new(bounded(world.server.service_for(&kill.actor), "default")),
             registry: Arc::new(Retrying::new(
                 world.registries.handle(&kill.actor),
                 rng::seeded(options.seed, "registry"),
@@ -491,14 +491,14 @@ impl Story {
     }
 
     async fn delete_everything(&mut self) {
+        // What cleaning up takes is there until the end.
+        self.restore_credentials();
         let mut doomed: Vec<_> = fleet::USER_KINDS
             .iter()
             .filter(|(kind, _)| *kind != "ReferenceGrant")
             .flat_map(|(kind, _)| self.world.names(kind).into_iter().map(move |name| (*kind, name)))
             .collect();
         self.rng.shuffle(&mut doomed);
-        // What cleaning up takes is there until the end.
-        self.restore_credentials();
         for (kind, name) in doomed {
             self.request("DELETE", kind, &name, &json!({})).await;
         }

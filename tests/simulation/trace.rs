@@ -1,6 +1,8 @@
 //! What a run did, line by line: two runs of one seed are the same run when their traces are equal.
 
-use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{BufWriter, Write as _};
+use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
 use sha2::{Digest as _, Sha256};
@@ -16,7 +18,27 @@ pub struct Trace {
 struct State {
     hash: Sha256,
     lines: u64,
-    kept: Option<String>,
+    kept: Kept,
+}
+
+/// Where the text goes besides the digest.
+#[derive(Clone, Debug, Default)]
+pub enum Keep {
+    /// Nowhere.
+    #[default]
+    Nothing,
+    /// Into the report.
+    Text,
+    /// Into a file, also when the run fails.
+    File(PathBuf),
+}
+
+#[derive(Default)]
+enum Kept {
+    #[default]
+    Nothing,
+    Text(String),
+    File(BufWriter<File>),
 }
 
 /// What is compared between runs.
@@ -29,22 +51,27 @@ pub struct Summary {
 }
 
 impl Trace {
-    /// An empty trace that begins now; `keep` also keeps the text.
-    pub fn new(keep: bool) -> Self {
-        let state = State { kept: keep.then(String::new), ..State::default() };
+    /// An empty trace that begins now.
+    pub fn new(keep: Keep) -> Self {
+        let kept = match keep {
+            Keep::Nothing => Kept::Nothing,
+            Keep::Text => Kept::Text(String::new()),
+            Keep::File(path) => Kept::File(BufWriter::new(File::create(path).unwrap())),
+        };
+        let state = State { kept, ..State::default() };
         Self { began: Instant::now(), state: Mutex::new(state) }
     }
 
     /// Writes a line.
     pub fn line(&self, what: std::fmt::Arguments<'_>) {
-        let mut text = String::new();
-        // Writing to a String cannot fail.
-        let _ = writeln!(text, "{:>12} {what}", self.began.elapsed().as_micros());
+        let text = format!("{:>12} {what}\n", self.began.elapsed().as_micros());
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.hash.update(text.as_bytes());
         state.lines += 1;
-        if let Some(kept) = &mut state.kept {
-            kept.push_str(&text);
+        match &mut state.kept {
+            Kept::Nothing => {}
+            Kept::Text(kept) => kept.push_str(&text),
+            Kept::File(file) => file.write_all(text.as_bytes()).unwrap(),
         }
     }
 
@@ -58,6 +85,9 @@ impl Trace {
 
     /// The text, if it is kept.
     pub fn text(&self) -> Option<String> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).kept.clone()
+        match &self.state.lock().unwrap_or_else(PoisonError::into_inner).kept {
+            Kept::Text(kept) => Some(kept.clone()),
+            Kept::Nothing | Kept::File(_) => None,
+        }
     }
 }

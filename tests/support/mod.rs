@@ -15,7 +15,7 @@ use solar_controller::actors::root::{self, Running, State};
 use solar_controller::actors::system::{Options, Ports};
 use solar_controller::adapters::clock::Clock;
 use solar_controller::adapters::cpu::Cpu;
-use solar_controller::adapters::kubernetes::Api;
+use solar_controller::adapters::kubernetes::{Api, bounded};
 use solar_controller::adapters::oci::Retrying;
 use solar_controller::adapters::rng;
 use solar_controller::dev::examples;
@@ -92,7 +92,7 @@ pub fn options() -> Options {
 pub fn start(server: &Server, store: &RegistryStore, options: Options, incarnation: &str) -> Running {
     let epoch = "2026-01-01T00:00:00Z".parse().unwrap();
     let ports = Ports {
-        api: Api::new(server.client_for(incarnation, "default")),
+        api: Api::new(bounded(server.service_for(incarnation), "default")),
         registry: Arc::new(Retrying::new(
             Arc::new(store.handle(incarnation)),
             rng::seeded(options.seed, "registry"),

@@ -3,6 +3,7 @@
 mod api;
 mod backoff;
 mod cache;
+mod client;
 mod error;
 mod events;
 mod patch;
@@ -11,6 +12,7 @@ mod payloads;
 pub use api::{Api, Expect, Namespaced};
 pub use backoff::WatchBackoff;
 pub use cache::Cache;
+pub use client::bounded;
 pub use error::{ApiError, Problem};
 pub use events::{EventSink, Regarding, deliver};
 pub use patch::{add_finalizer, merge_difference, remove_finalizer};
