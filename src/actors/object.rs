@@ -59,6 +59,12 @@ pub trait Reconcile: Sized + Send + Sync + 'static {
     /// What an errand brings back.
     type Finding: Send + Sync + Unpin + 'static;
 
+    /// Whether `request` is taken however many wait: whoever sends it will not ask again, and their number is bounded.
+    fn must_be_heard(request: &Self::Request) -> bool {
+        let _ = request;
+        false
+    }
+
     /// The memory of a fresh actor; `restarted` when an earlier one for this name has died in this process.
     fn memory(shared: &Shared, restarted: bool) -> Self::Memory;
 
@@ -543,7 +549,7 @@ impl<R: Reconcile> Handler<Asked<R::Request>> for ObjectActor<R> {
     fn handle(&mut self, Asked(request): Asked<R::Request>, ctx: &mut Context<Self>) {
         self.guarded(ctx, |actor, _| {
             let mut requests = lock(&actor.requests);
-            if requests.len() < REQUESTS {
+            if requests.len() < REQUESTS || R::must_be_heard(&request) {
                 requests.push_back(request);
                 actor.dirty.get_or_insert(Cause::Request);
             } else {

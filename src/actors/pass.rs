@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use thiserror::Error;
-use tokio::task::JoinHandle;
+use tokio::task::{AbortHandle, JoinHandle};
 
 /// What becomes of a task before it is polled once more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,6 +91,13 @@ pub enum Died {
 #[derive(Debug)]
 pub struct PassHandle<T> {
     handle: JoinHandle<T>,
+}
+
+impl<T> PassHandle<T> {
+    /// Ends the task from elsewhere; the handle then says [`Died::Ended`], once the task holds nothing any more.
+    pub fn stopper(&self) -> AbortHandle {
+        self.handle.abort_handle()
+    }
 }
 
 impl<T> Future for PassHandle<T> {

@@ -36,7 +36,7 @@ use super::system::Shared;
 use crate::adapters::kubernetes::{ApiError, Expect, Problem, Regarding, add_finalizer, remove_finalizer};
 use crate::adapters::oci::{Digest, Reference, UntagError, UntagOutcome, UntagProgress, UntagRequest, untag};
 use crate::messages::object::Answer;
-use crate::messages::render_artifact::{ArtifactRequest, PushAnswer};
+use crate::messages::render_artifact::{ArtifactRequest, HeldTicket, OpenTicket, PushAnswer};
 
 /// Bounds one attempt to delete a tag as a whole.
 const CLEANUP_TIMEOUT: Duration = Duration::from_secs(30);
@@ -103,6 +103,11 @@ impl Reconcile for RenderArtifactKind {
     type Request = ArtifactRequest;
     type Memory = Memory;
     type Finding = Finding;
+
+    /// The ends of tickets: there is one ticket at a time.
+    fn must_be_heard(request: &ArtifactRequest) -> bool {
+        matches!(request, ArtifactRequest::Pushed { .. } | ArtifactRequest::PushFailed { .. })
+    }
 
     fn memory(shared: &Shared, restarted: bool) -> Memory {
         // An actor that died may have left a push or a deletion under way, and its tickets are forgotten.
@@ -222,15 +227,13 @@ async fn serve(pass: &mut Pass<RenderArtifactKind>, request: ArtifactRequest) ->
                 Err(error)
             }
         },
-        ArtifactRequest::OpenPush { request, reply } => match open_push(pass, &request).await {
+        ArtifactRequest::OpenPush { request, held, reply } => match open_push(pass, &request).await {
             Ok(answer) => {
-                if let Err(PushAnswer::Granted { ticket, .. }) = reply.send(answer) {
-                    pass.memory().core.close_ticket(ticket.id, None);
-                }
+                hand_over(pass, &held, reply, answer);
                 Ok(())
             }
             Err(error) => {
-                pass.put_back(ArtifactRequest::OpenPush { request, reply });
+                pass.put_back(ArtifactRequest::OpenPush { request, held, reply });
                 Err(error)
             }
         },
@@ -239,6 +242,25 @@ async fn serve(pass: &mut Pass<RenderArtifactKind>, request: ArtifactRequest) ->
             pass.memory().core.close_ticket(ticket, unanswered_since);
             Ok(())
         }
+    }
+}
+
+/// Answers a job. The ticket is in the job's hands before the word of it is, so that it is found there whenever the job
+/// is ended.
+fn hand_over(
+    pass: &Pass<RenderArtifactKind>,
+    held: &HeldTicket,
+    reply: oneshot::Sender<PushAnswer>,
+    answer: PushAnswer,
+) {
+    if let PushAnswer::Granted { ticket, .. } = &answer {
+        let open = OpenTicket { artifact: pass.name.clone(), ticket: ticket.id, unanswered_since: None };
+        *lock(held) = Some(open);
+    }
+    if let Err(PushAnswer::Granted { ticket, .. }) = reply.send(answer) {
+        // The job is gone, and whoever ended it may have looked for the ticket before it was there.
+        *lock(held) = None;
+        pass.memory().core.close_ticket(ticket.id, None);
     }
 }
 

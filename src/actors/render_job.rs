@@ -3,14 +3,13 @@
 //! Render, ask the artifact's actor for a ticket, read the task again, look at the tag, push if needed, tell the
 //! artifact's actor. A job holds a render slot and no pass; whatever ends it, the pool gives its ticket back.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use solar_api::names::RENDER_REQUEST_ANNOTATION;
 use solar_api::{RenderTask, RenderTaskType};
 use solar_core::artifact::{Owner, PushRequest};
 use solar_core::object::ObjectName;
-use solar_core::overlay::Moment;
 use solar_core::record::RenderTaskRecord;
 use solar_core::render_task::{Fault, JobOutcome, is_owned_by_target};
 use solar_core::routes::{ActorKey, RENDER_ARTIFACT};
@@ -28,7 +27,7 @@ use crate::adapters::kubernetes::{ApiError, PayloadError, Problem};
 use crate::adapters::oci::{
     Artifact, CHART_LAYER_MEDIA_TYPE, Digest, Endpoint, OciError, OciErrorKind, Reference, is_marked_manifest,
 };
-use crate::messages::render_artifact::{ArtifactRequest, PushAnswer};
+use crate::messages::render_artifact::{ArtifactRequest, HeldTicket, OpenTicket, PushAnswer};
 use crate::messages::render_pool::Submission;
 
 /// How soon a request is handed over again whose receiver had no room.
@@ -38,19 +37,9 @@ const BUSY: Duration = Duration::from_secs(1);
 /// The largest chart that is fetched to compare it, in bytes.
 const COMPARE_LIMIT: usize = 16 * 1024 * 1024;
 
-/// The ticket that a job has open; shared with the pool, which gives it back when the job is ended from outside.
-pub type TicketInUse = Arc<Mutex<Option<OpenTicket>>>;
-
-/// A ticket that has not been given back.
-#[derive(Clone, Debug)]
-pub struct OpenTicket {
-    /// The artifact.
-    pub artifact: ObjectName,
-    /// The ticket's id.
-    pub ticket: u64,
-    /// When a write was sent that has no answer yet.
-    pub unanswered_since: Option<Moment>,
-}
+/// Held by whatever works for a job outside its task, which cannot be stopped: a job's slot is free when nobody else
+/// holds it any more.
+pub type Working = Arc<()>;
 
 /// A rendered chart, ready to push.
 #[derive(Clone, Debug)]
@@ -120,10 +109,11 @@ pub async fn run(
     shared: Arc<Shared>,
     submission: Submission,
     ready: Option<ReadyChart>,
-    ticket: TicketInUse,
+    ticket: HeldTicket,
+    working: Working,
 ) -> (JobOutcome, Option<ReadyChart>) {
     let joined = ready.is_some();
-    let (task, chart) = match prepare(&shared, &submission, ready).await {
+    let (task, chart) = match prepare(&shared, &submission, ready, working).await {
         Ok(prepared) => prepared,
         Err(end) => return (end.into(), None),
     };
@@ -136,6 +126,7 @@ async fn prepare(
     shared: &Arc<Shared>,
     submission: &Submission,
     ready: Option<ReadyChart>,
+    working: Working,
 ) -> Result<(Arc<RenderTaskRecord>, ReadyChart), End> {
     let record = shared.cache.read().render_tasks.get(&submission.task).cloned();
     let record = record.filter(|record| record.meta.uid == submission.uid);
@@ -158,7 +149,12 @@ async fn prepare(
         )));
     }
     let began = Instant::now();
-    let rendered = shared.cpu.run(move || solar_render::render(&task.spec)).await;
+    let render = move || {
+        let rendered = solar_render::render(&task.spec);
+        drop(working);
+        rendered
+    };
+    let rendered = shared.cpu.run(render).await;
     metrics::histogram!("solar_render_duration_seconds", "kind" => "RenderTask").record(began.elapsed());
     let chart = match rendered {
         Ok(Ok(chart)) => chart,
@@ -183,7 +179,7 @@ struct Job {
     submission: Submission,
     task: Arc<RenderTaskRecord>,
     chart: ReadyChart,
-    ticket: TicketInUse,
+    ticket: HeldTicket,
     joined: bool,
 }
 
@@ -224,15 +220,10 @@ impl Job {
             }),
         };
         let (reply, answer) = oneshot::channel();
-        self.ask(ArtifactRequest::OpenPush { request, reply }).await?;
+        self.ask(ArtifactRequest::OpenPush { request, held: self.ticket.clone(), reply }).await?;
         let held = |retry_after| Err(End::Outcome(JobOutcome::Held { retry_after }));
         match answer.await {
-            Ok(PushAnswer::Granted { ticket, known_digest }) => {
-                let open =
-                    OpenTicket { artifact: self.task.artifact(), ticket: ticket.id, unanswered_since: None };
-                *self.slot() = Some(open);
-                Ok(known_digest)
-            }
+            Ok(PushAnswer::Granted { known_digest, .. }) => Ok(known_digest),
             Ok(PushAnswer::NotBound) => held(None),
             Ok(PushAnswer::Terminating { retry_after }) => held(Some(retry_after)),
             // Without an answer the artifact's actor was restarted: ask again a little later.

@@ -69,6 +69,8 @@ pub struct PoolSnapshot {
     pub slots: usize,
     /// Tasks whose jobs run.
     pub running: Vec<String>,
+    /// Renders that go on after their jobs have ended; they keep their slots.
+    pub lingering: usize,
     /// Tasks that wait for a job of equal content.
     pub joined: usize,
     /// Tasks that were refused and wait for a slot.

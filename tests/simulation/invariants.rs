@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value;
+use solar_controller::adapters::oci::Digest;
 use solar_core::names;
 
 use crate::fleet::{OWN_KINDS, USER_KINDS};
@@ -73,7 +74,7 @@ fn lost_tags(world: &World) -> Vec<String> {
             (text(&artifact, "/spec/baseURL"), text(&artifact, "/spec/repository"), text(&artifact, "/spec/tag"));
         let Some(store) = world.registries.stores.get(host) else { continue };
         let held = store.all_tags().get(&(repository.to_owned(), tag.to_owned())).cloned();
-        if held.as_ref().map(|held| held.as_str()) != Some(digest) {
+        if held.as_ref().map(Digest::as_str) != Some(digest) {
             lost.push(format!("{host}/{repository}:{tag} is bound and should hold {digest}, but holds {held:?}"));
         }
     }

@@ -46,6 +46,7 @@ fn all(seeds: impl Iterator<Item = u64> + Send) -> Vec<String> {
                 loop {
                     let Some(seed) = seeds.lock().unwrap().next() else { return };
                     if let Err(why) = story::run(seed, Keep::Nothing) {
+                        println!("seed {seed} failed: {}", why.lines().next().unwrap_or_default());
                         failed.lock().unwrap().push(format!(
                             "seed {seed} failed; replay it with `make sim SEED={seed}`\n{why}"
                         ));

@@ -10,7 +10,7 @@ use actix_rt::System;
 use jiff::Timestamp;
 use kube_embedded::{Fault as ApiFault, FaultPlan, RequestInfo, Server, TokioClock, Verb};
 use serde_json::{Value, json};
-use solar_controller::actors::pass::Spawner;
+use solar_controller::actors::pass::{Spawner, Verdict};
 use solar_controller::actors::root::{self, Running, State};
 use solar_controller::actors::system::{Options, Ports};
 use solar_controller::adapters::clock::Clock;
@@ -34,6 +34,8 @@ use crate::trace::{Keep, Summary, Trace};
 const STEPS: u32 = 60;
 /// How long a level is waited for, in virtual time.
 const PATIENCE: Duration = Duration::from_secs(3_600);
+/// Polls at one moment that can only be a loop.
+const SPINNING: u32 = 100_000;
 /// How long nothing may happen at the end.
 const SILENCE: Duration = Duration::from_secs(600);
 
@@ -96,6 +98,8 @@ pub struct World {
     epoch: Timestamp,
     began: Instant,
     noisy: AtomicBool,
+    /// The last moment, and polls at it.
+    moment: Mutex<(Instant, u32)>,
     /// Requests so far, apart from watches, which are renewed for ever.
     requests: AtomicU64,
     kill: Mutex<Option<Arc<Kill>>>,
@@ -117,6 +121,18 @@ impl World {
         names.collect()
     }
 
+    /// Whether so much happens at one moment that it will never end; time goes on only when nobody has work.
+    fn is_spinning(&self) -> bool {
+        let mut moment = self.moment.lock().unwrap();
+        let now = Instant::now();
+        moment.1 = if moment.0 == now { moment.1 + 1 } else { 0 };
+        moment.0 = now;
+        if moment.1 == SPINNING {
+            self.broken.lock().unwrap().push("the actors spin: time stands still".to_owned());
+        }
+        moment.1 >= SPINNING
+    }
+
     fn kill(&self) -> Option<Arc<Kill>> {
         self.kill.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -127,7 +143,6 @@ impl World {
 struct Plan {
     behaviour: Deletes,
     kills: u32,
-    late: bool,
     renders: usize,
     reconciles: usize,
 }
@@ -152,8 +167,7 @@ impl Plan {
         };
         Self {
             behaviour,
-            kills: rng.u32(0..5),
-            late: rng.bool(),
+            kills: rng.u32(0..8),
             renders: [0, 1, 2, 20][rng.usize(0..4)],
             reconciles: [1, 3, 50][rng.usize(0..3)],
         }
@@ -218,6 +232,7 @@ impl Story {
             epoch,
             began: Instant::now(),
             noisy: AtomicBool::new(true),
+            moment: Mutex::new((Instant::now(), 0)),
             requests: AtomicU64::new(0),
             kill: Mutex::new(None),
         });
@@ -292,14 +307,14 @@ impl Story {
                 1 + rng.u64(..(1 << bits))
             };
             match self.rng.u32(0..10) {
-                0..4 => Point::Poll(upto(&mut self.rng, 13)),
+                0..4 => Point::Poll(upto(&mut self.rng, 12)),
                 4..6 => Point::BeforeWrite(upto(&mut self.rng, 8)),
                 6..8 => Point::AfterWrite(upto(&mut self.rng, 8)),
                 8 => Point::BeforeRegistry(upto(&mut self.rng, 7)),
                 _ => Point::AfterRegistry(upto(&mut self.rng, 7)),
             }
         };
-        let remains = if self.plan.late { Remains::Late(self.rng.u32(1..6)) } else { Remains::Fenced };
+        let remains = if self.rng.bool() { Remains::Late(self.rng.u32(1..6)) } else { Remains::Fenced };
         Kill::new(format!("controller-{}", self.incarnations), point, remains, self.rng.u64(..))
     }
 
@@ -314,7 +329,7 @@ impl Story {
         let hook = {
             let (world, kill) = (world.clone(), kill.clone());
             move |label: &str| {
-                let verdict = kill.on_poll();
+                let verdict = if world.is_spinning() { Verdict::Freeze } else { kill.on_poll() };
                 world.trace.line(format_args!("poll {label} {verdict:?}"));
                 verdict
             }

@@ -73,6 +73,17 @@ fn any_other_task_is_counted_first_and_given_up_after_three_attempts() {
 }
 
 #[test]
+fn a_submission_without_a_word_is_made_again() {
+    let mut memory = TaskMemory::default();
+    assert_eq!(next(&fresh(), &VIEW, &mut memory, seconds(0)), TaskStep::Submit);
+    memory.submitted = true;
+    let scheduled = task(written(next(&fresh(), &VIEW, &mut memory, seconds(2))));
+    assert_eq!(next(&scheduled, &VIEW, &mut memory, seconds(29)), TaskStep::Wait(Some(seconds(30))));
+    assert_eq!(next(&scheduled, &VIEW, &mut memory, seconds(30)), TaskStep::Submit);
+    assert_eq!(next(&scheduled, &VIEW, &mut memory, seconds(31)), TaskStep::Wait(Some(seconds(60))));
+}
+
+#[test]
 fn a_task_without_a_binding_waits_for_one() {
     let view = TaskView { bound: false, ..VIEW };
     assert_eq!(next(&fresh(), &view, &mut TaskMemory::default(), seconds(0)), TaskStep::Wait(None));
@@ -85,7 +96,7 @@ fn job_scheduled_is_said_only_after_two_seconds() {
     assert_eq!(next(&fresh(), &VIEW, &mut memory, seconds(11)), TaskStep::Wait(Some(seconds(12))));
     let status = written(next(&fresh(), &VIEW, &mut memory, seconds(12)));
     assert!(condition::is_true(&status.conditions, "JobScheduled"));
-    assert_eq!(next(&task(status), &VIEW, &mut memory, seconds(20)), TaskStep::Wait(None), "once");
+    assert_eq!(next(&task(status), &VIEW, &mut memory, seconds(20)), TaskStep::Wait(Some(seconds(41))), "once");
 }
 
 #[test]
