@@ -4,7 +4,7 @@
 //! then the steps that the core asks for; clean-ups and looks at the registry are errands, so that a slow registry holds
 //! no pass.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
@@ -44,6 +44,8 @@ const CLEANUP_TIMEOUT: Duration = Duration::from_secs(30);
 const RETRY_BASE: Duration = Duration::from_secs(1);
 /// Longest wait after an attempt that failed.
 const RETRY_CAP: Duration = Duration::from_secs(300);
+/// How often it is looked whether an open ticket is still in somebody's hands.
+const TICKET_CHECK: Duration = Duration::from_secs(30);
 /// When a job that finds the tag terminating asks again.
 const ASK_AGAIN: Duration = Duration::from_secs(5);
 /// Steps of one pass; a plan that never ends is a fault, and the actor goes on after a pause.
@@ -60,6 +62,8 @@ pub struct Memory {
     progress: Arc<Mutex<UntagProgress>>,
     /// The artifact's uid for which they were made.
     progress_uid: Box<str>,
+    /// The hands in which the open ticket is.
+    holder: Weak<Mutex<Option<OpenTicket>>>,
 }
 
 /// What an errand brings back.
@@ -120,6 +124,7 @@ impl Reconcile for RenderArtifactKind {
             core: ArtifactMemory::new(quiet_until),
             progress: Arc::default(),
             progress_uid: Box::default(),
+            holder: Weak::new(),
         }
     }
 
@@ -147,6 +152,7 @@ impl Reconcile for RenderArtifactKind {
 /// Serves what is asked, then takes the steps that are left.
 async fn serve_and_settle(pass: &mut Pass<RenderArtifactKind>) -> Result<Option<Duration>, PassError> {
     pass.memory().core.confirmed = false;
+    close_lost_ticket(pass);
     take_in_finding(pass).await?;
     while let Some(request) = pass.next_request() {
         serve(pass, request).await?;
@@ -163,11 +169,28 @@ async fn serve_and_settle(pass: &mut Pass<RenderArtifactKind>) -> Result<Option<
             artifact::next(&view, &mut memory.core, &options, now)
         };
         match step {
-            ArtifactStep::Wait(until) => return Ok(until.map(|until| until.saturating_sub(now))),
+            ArtifactStep::Wait(until) => {
+                let ticket = pass.memory().core.ticket.is_some().then_some(TICKET_CHECK);
+                return Ok([until.map(|until| until.saturating_sub(now)), ticket]
+                    .into_iter()
+                    .flatten()
+                    .min());
+            }
             step => perform(pass, step).await?,
         }
     }
     Err(PassError::Other(format!("more than {MOST_STEPS} steps without an end")))
+}
+
+/// Closes a ticket that neither job nor pool has any more: the word of its end was lost, and its write may still land.
+fn close_lost_ticket(pass: &Pass<RenderArtifactKind>) {
+    let now = pass.now();
+    let mut memory = pass.memory();
+    if let Some(id) = memory.core.ticket.as_ref().map(|ticket| ticket.id)
+        && memory.holder.strong_count() == 0
+    {
+        memory.core.close_ticket(id, Some(now));
+    }
 }
 
 fn view(pass: &Pass<RenderArtifactKind>) -> View {
@@ -256,6 +279,7 @@ fn hand_over(
     if let PushAnswer::Granted { ticket, .. } = &answer {
         let open = OpenTicket { artifact: pass.name.clone(), ticket: ticket.id, unanswered_since: None };
         *lock(held) = Some(open);
+        pass.memory().holder = Arc::downgrade(held);
     }
     if let Err(PushAnswer::Granted { ticket, .. }) = reply.send(answer) {
         // The job is gone, and whoever ended it may have looked for the ticket before it was there.

@@ -20,6 +20,7 @@ use super::directory::Undelivered;
 use super::pass::Died;
 use super::render_artifact::RenderArtifactKind;
 use super::render_job::{self, ReadyChart, Working};
+use super::supervision;
 use super::system::Shared;
 use crate::messages::object::Answer;
 use crate::messages::render_artifact::{ArtifactRequest, HeldTicket, OpenTicket};
@@ -95,6 +96,16 @@ impl RenderPool {
         MAILBOX
     }
 
+    fn guarded<T: Default>(
+        &mut self,
+        ctx: &mut Context<Self>,
+        message: &str,
+        handle: impl FnOnce(&mut Self, &mut Context<Self>) -> T,
+    ) -> T {
+        let shared = self.shared.clone();
+        supervision::guard_critical(&shared, "the render pool", message, self, ctx, handle)
+    }
+
     fn submit(&mut self, ctx: &mut Context<Self>, submission: Submission) {
         let task = submission.task.clone();
         tracing::debug!(%task, uid = %submission.uid, "a chart is asked for");
@@ -150,7 +161,9 @@ impl RenderPool {
         let ended_task = task.clone();
         ctx.spawn(handle.into_actor(self).map(move |ended, pool, ctx| {
             let (outcome, ready) = outcome_of(ended, timeout);
-            pool.ended(ctx, &ended_task, outcome, ready);
+            pool.guarded(ctx, "the end of a job", |pool, ctx| {
+                pool.ended(ctx, &ended_task, outcome, ready);
+            });
         }));
         tracing::debug!(%task, "a job has begun");
         self.jobs.insert(task, Job { submission, stop, ticket, working, withdrawn: false, next: None });
@@ -173,7 +186,7 @@ impl RenderPool {
         if Arc::strong_count(&job.working) > 1 {
             tracing::warn!(%task, "a render goes on although its job has ended; it keeps its slot");
             self.lingering.push(job.working.clone());
-            ctx.run_later(LINGER, Self::look_at_lingering);
+            Self::later(ctx, LINGER, Self::look_at_lingering);
         } else {
             self.freed();
         }
@@ -191,8 +204,16 @@ impl RenderPool {
             self.freed();
         }
         if !self.lingering.is_empty() {
-            ctx.run_later(LINGER, Self::look_at_lingering);
+            Self::later(ctx, LINGER, Self::look_at_lingering);
         }
+    }
+
+    fn later(
+        ctx: &mut Context<Self>,
+        wait: Duration,
+        then: impl FnOnce(&mut Self, &mut Context<Self>) + 'static,
+    ) {
+        ctx.run_later(wait, |pool, ctx| pool.guarded(ctx, "something put off", then));
     }
 
     /// A slot is free: whoever waits longest is told. One that misses it asks again by itself.
@@ -260,7 +281,7 @@ impl RenderPool {
         if let Err((Undelivered::Full | Undelivered::Ending, _)) =
             self.shared.request::<RenderArtifactKind>(&to, request)
         {
-            ctx.run_later(REDELIVERY, move |pool, ctx| pool.hand_back(ctx, open));
+            Self::later(ctx, REDELIVERY, move |pool, ctx| pool.hand_back(ctx, open));
         }
     }
 
@@ -270,7 +291,7 @@ impl RenderPool {
         let from = if matches!(answer, Answer::Job { .. }) { jobs_key() } else { key() };
         if let Err(Undelivered::Full | Undelivered::Ending) = self.shared.answer(&to, from, answer.clone()) {
             let task = task.clone();
-            ctx.run_later(REDELIVERY, move |pool, ctx| pool.tell(ctx, &task, answer));
+            Self::later(ctx, REDELIVERY, move |pool, ctx| pool.tell(ctx, &task, answer));
         }
     }
 }
@@ -306,14 +327,20 @@ impl Handler<Submit> for RenderPool {
     type Result = ();
 
     fn handle(&mut self, submit: Submit, ctx: &mut Context<Self>) {
-        self.submit(ctx, submit.submission);
+        self.guarded(ctx, "a submission", |pool, ctx| pool.submit(ctx, submit.submission));
     }
 }
 
 impl Handler<Withdraw> for RenderPool {
     type Result = ();
 
-    fn handle(&mut self, withdraw: Withdraw, _: &mut Context<Self>) {
+    fn handle(&mut self, withdraw: Withdraw, ctx: &mut Context<Self>) {
+        self.guarded(ctx, "a withdrawal", |pool, _| pool.withdraw(&withdraw));
+    }
+}
+
+impl RenderPool {
+    fn withdraw(&mut self, withdraw: &Withdraw) {
         tracing::debug!(task = %withdraw.task, "a chart is no longer asked for");
         self.admissions.forget(&withdraw.task);
         if let Some(content) = self.waits_for.remove(&withdraw.task)
@@ -344,9 +371,11 @@ impl Handler<Withdraw> for RenderPool {
 impl Handler<StopRendering> for RenderPool {
     type Result = usize;
 
-    fn handle(&mut self, _: StopRendering, _: &mut Context<Self>) -> usize {
-        self.stopped = true;
-        self.jobs.len()
+    fn handle(&mut self, _: StopRendering, ctx: &mut Context<Self>) -> usize {
+        self.guarded(ctx, "the end", |pool, _| {
+            pool.stopped = true;
+            pool.jobs.len()
+        })
     }
 }
 

@@ -14,7 +14,9 @@ use kube::runtime::watcher::{self, Event};
 use solar_core::backoff;
 use solar_core::object::ObjectName;
 use solar_core::routes::Routed;
+use tokio::time::Instant;
 
+use super::supervision;
 use super::system::Shared;
 use crate::adapters::kubernetes::{Namespaced, WatchBackoff};
 use crate::messages::object::Cause;
@@ -23,6 +25,8 @@ use crate::messages::watch::{StartWatching, StopWatching};
 
 /// A watch loop that dies this often in a row ends the process: without it the controller is blind.
 const RESTART_LIMIT: u32 = 5;
+/// A loop that ran for so long does not die in a row with the one before.
+const FORGIVEN_AFTER: Duration = Duration::from_secs(300);
 /// First wait before a dead loop is started again.
 const RESTART_BASE: Duration = Duration::from_secs(1);
 /// Longest wait before a dead loop is started again.
@@ -32,7 +36,6 @@ const RESTART_CAP: Duration = Duration::from_secs(30);
 pub struct Watch<K, R> {
     shared: Arc<Shared>,
     root: Recipient<KindSynced>,
-    critical: Recipient<CriticalPartDied>,
     restarts: u32,
     of: PhantomData<fn(K) -> R>,
 }
@@ -43,21 +46,21 @@ where
     R: Routed + for<'a> From<&'a K>,
 {
     /// A watch that tells `root` when its kind is listed.
-    pub fn new(
-        shared: Arc<Shared>,
-        root: Recipient<KindSynced>,
-        critical: Recipient<CriticalPartDied>,
-    ) -> Self {
-        Self { shared, root, critical, restarts: 0, of: PhantomData }
+    pub fn new(shared: Arc<Shared>, root: Recipient<KindSynced>) -> Self {
+        Self { shared, root, restarts: 0, of: PhantomData }
     }
 
     fn run(&mut self, ctx: &mut Context<Self>) {
         let label = format!("watch of {}", kind_of::<K>());
+        let began = Instant::now();
         let task =
             self.shared.spawner.spawn_pass(label, follow::<K, R>(self.shared.clone(), self.root.clone()));
-        ctx.spawn(task.into_actor(self).map(|ended, watch, ctx| {
+        ctx.spawn(task.into_actor(self).map(move |ended, watch, ctx| {
             let reason = ended.err().map_or_else(|| "ended".to_owned(), |died| died.to_string());
-            watch.ended(ctx, reason);
+            if began.elapsed() > FORGIVEN_AFTER {
+                watch.restarts = 0;
+            }
+            watch.guarded(ctx, "the end of its loop", |watch, ctx| watch.ended(ctx, reason));
         }));
     }
 
@@ -67,14 +70,21 @@ where
         metrics::counter!("solar_watch_restarts_total", "kind" => kind_of::<K>()).increment(1);
         self.restarts += 1;
         if self.restarts > RESTART_LIMIT {
-            let died = CriticalPartDied { part, reason };
-            if self.critical.try_send(died).is_err() {
-                tracing::error!("the root could not be told that a watch died");
-            }
+            self.shared.tell_of_death(CriticalPartDied { part, reason });
             return;
         }
         let wait = backoff::delay(self.restarts - 1, RESTART_BASE, RESTART_CAP, 0.5);
-        ctx.run_later(wait, Self::run);
+        ctx.run_later(wait, |watch, ctx| watch.guarded(ctx, "a new loop", Self::run));
+    }
+
+    fn guarded(
+        &mut self,
+        ctx: &mut Context<Self>,
+        message: &str,
+        handle: impl FnOnce(&mut Self, &mut Context<Self>),
+    ) {
+        let shared = self.shared.clone();
+        supervision::guard_critical(&shared, "a watch", message, self, ctx, handle);
     }
 }
 
@@ -94,7 +104,7 @@ where
     type Result = ();
 
     fn handle(&mut self, _: StartWatching, ctx: &mut Context<Self>) {
-        self.run(ctx);
+        self.guarded(ctx, "its start", Self::run);
     }
 }
 

@@ -25,12 +25,19 @@ pub const USER_KINDS: [(&str, &str); 9] = [
     ("Profile", "profiles"),
 ];
 /// Kinds that the controller makes.
-pub const OWN_KINDS: [(&str, &str); 3] =
-    [("RenderTask", "rendertasks"), ("RenderBinding", "renderbindings"), ("RenderArtifact", "renderartifacts")];
+pub const OWN_KINDS: [(&str, &str); 3] = [
+    ("RenderTask", "rendertasks"),
+    ("RenderBinding", "renderbindings"),
+    ("RenderArtifact", "renderartifacts"),
+];
 
 /// Plural name of a kind.
 pub fn plural(kind: &str) -> &'static str {
-    USER_KINDS.iter().chain(&OWN_KINDS).find(|(known, _)| *known == kind).map_or("secrets", |(_, plural)| plural)
+    USER_KINDS
+        .iter()
+        .chain(&OWN_KINDS)
+        .find(|(known, _)| *known == kind)
+        .map_or("secrets", |(_, plural)| plural)
 }
 
 fn object(kind: &str, namespace: &str, name: &str, spec: Value) -> Value {
@@ -131,11 +138,17 @@ pub fn objects(password: &str) -> Vec<Value> {
         let spec = json!({ "targetRef": { "name": target }, "registryRef": { "name": registry } });
         objects.push(object("RegistryBinding", "team-a", &format!("{target}-{registry}"), spec));
     }
-    let users =
-        [("Target", "team-a"), ("RenderArtifact", "team-a"), ("Target", "team-b"), ("RenderArtifact", "team-b")];
+    let users = [
+        ("Target", "team-a"),
+        ("RenderArtifact", "team-a"),
+        ("Target", "team-b"),
+        ("RenderArtifact", "team-b"),
+    ];
     objects.push(grant("platform", "teams-use-charts", &users, "Registry"));
     objects.push(grant("team-b", "team-a-uses-versions", &[("Release", "team-a")], "ComponentVersion"));
-    for (namespace, component, versions) in [("team-a", "web", 3), ("team-a", "probe", 1), ("team-b", "store", 2)] {
+    for (namespace, component, versions) in
+        [("team-a", "web", 3), ("team-a", "probe", 1), ("team-b", "store", 2)]
+    {
         let spec = json!({ "scheme": "oci", "registry": "source.example", "repository": component });
         objects.push(object("Component", namespace, component, spec));
         for version in 0..versions {
@@ -208,9 +221,8 @@ pub enum Deed {
 /// Chooses what a user does next, among the objects that exist.
 pub fn deed(rng: &mut fastrand::Rng, existing: &impl Fn(&str) -> Vec<(String, String)>) -> Option<Deed> {
     let pick = |rng: &mut fastrand::Rng, kind: &'static str| rng.choice(existing(kind));
-    let change = |kind, name: Option<(String, String)>, patch| {
-        Some(Deed::Change { kind, name: name?, patch })
-    };
+    let change =
+        |kind, name: Option<(String, String)>, patch| Some(Deed::Change { kind, name: name?, patch });
     let delete = |kind, name: Option<(String, String)>| Some(Deed::Delete { kind, name: name? });
     match rng.u32(0..100) {
         0..22 => {
@@ -231,7 +243,8 @@ pub fn deed(rng: &mut fastrand::Rng, existing: &impl Fn(&str) -> Vec<(String, St
         }
         31..34 => {
             let suspend = if rng.bool() { json!("true") } else { Value::Null };
-            let patch = json!({ "metadata": { "annotations": { "solar.opendefense.cloud/suspend": suspend } } });
+            let patch =
+                json!({ "metadata": { "annotations": { "solar.opendefense.cloud/suspend": suspend } } });
             let name = pick(rng, "Target");
             change("Target", name, patch)
         }

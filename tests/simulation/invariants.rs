@@ -66,16 +66,23 @@ fn lost_tags(world: &World) -> Vec<String> {
     for artifact in objects(world, "RenderArtifact") {
         let (namespace, name) = name_of(&artifact);
         let digest = text(&artifact, "/status/digest");
-        if digest.is_empty() || is_terminating(&artifact) || !bound.contains(&(namespace.to_owned(), name.to_owned()))
+        if digest.is_empty()
+            || is_terminating(&artifact)
+            || !bound.contains(&(namespace.to_owned(), name.to_owned()))
         {
             continue;
         }
-        let (host, repository, tag) =
-            (text(&artifact, "/spec/baseURL"), text(&artifact, "/spec/repository"), text(&artifact, "/spec/tag"));
+        let (host, repository, tag) = (
+            text(&artifact, "/spec/baseURL"),
+            text(&artifact, "/spec/repository"),
+            text(&artifact, "/spec/tag"),
+        );
         let Some(store) = world.registries.stores.get(host) else { continue };
         let held = store.all_tags().get(&(repository.to_owned(), tag.to_owned())).cloned();
         if held.as_ref().map(Digest::as_str) != Some(digest) {
-            lost.push(format!("{host}/{repository}:{tag} is bound and should hold {digest}, but holds {held:?}"));
+            lost.push(format!(
+                "{host}/{repository}:{tag} is bound and should hold {digest}, but holds {held:?}"
+            ));
         }
     }
     lost
@@ -160,8 +167,11 @@ fn is_a_reason(world: &World, target: &Value, reason: &str, message: &str) -> Re
         named => named,
     };
     let registry = text(target, "/spec/renderRegistryRef/name");
-    let grant = registry_namespace == namespace || exists("ReferenceGrant", registry_namespace, "teams-use-charts");
-    let usable = grant && exists("Registry", registry_namespace, registry) && exists("Secret", registry_namespace, "push");
+    let grant =
+        registry_namespace == namespace || exists("ReferenceGrant", registry_namespace, "teams-use-charts");
+    let usable = grant
+        && exists("Registry", registry_namespace, registry)
+        && exists("Secret", registry_namespace, "push");
     if !usable {
         return Ok(());
     }
@@ -180,8 +190,13 @@ fn is_a_reason(world: &World, target: &Value, reason: &str, message: &str) -> Re
             named => named,
         };
         is_terminating(&release)
-            || !exists("ComponentVersion", version_namespace, text(&release, "/spec/componentVersionRef/name"))
-            || (version_namespace != namespace && !exists("ReferenceGrant", version_namespace, "team-a-uses-versions"))
+            || !exists(
+                "ComponentVersion",
+                version_namespace,
+                text(&release, "/spec/componentVersionRef/name"),
+            )
+            || (version_namespace != namespace
+                && !exists("ReferenceGrant", version_namespace, "team-a-uses-versions"))
     });
     let missing_registry = objects(world, "RegistryBinding").iter().any(|binding| {
         name_of(binding).0 == namespace
@@ -190,7 +205,8 @@ fn is_a_reason(world: &World, target: &Value, reason: &str, message: &str) -> Re
     });
     // An artifact whose tag cannot be deleted holds up whoever wants that tag again.
     let stuck_artifact = objects(world, "RenderArtifact").iter().any(|artifact| {
-        is_terminating(artifact) && condition(artifact, "OCICleanup").is_some_and(|c| text(c, "/status") == "False")
+        is_terminating(artifact)
+            && condition(artifact, "OCICleanup").is_some_and(|c| text(c, "/status") == "False")
     });
     if missing_release || missing_registry || (reason == "Pending" && stuck_artifact) {
         Ok(())
@@ -254,10 +270,16 @@ pub fn describe(world: &World) -> String {
         }
     }
     for (host, store) in &world.registries.stores {
-        lines.extend(store.all_tags().iter().map(|((repository, tag), digest)| {
-            format!("{host}/{repository}:{tag} {}", digest.as_str())
-        }));
+        lines.extend(
+            store
+                .all_tags()
+                .iter()
+                .map(|((repository, tag), digest)| format!("{host}/{repository}:{tag} {}", digest.as_str())),
+        );
     }
-    lines.push(format!("the last requests: {:#?}", world.server.requests().iter().rev().take(5).collect::<Vec<_>>()));
+    lines.push(format!(
+        "the last requests: {:#?}",
+        world.server.requests().iter().rev().take(5).collect::<Vec<_>>()
+    ));
     lines.join("\n")
 }

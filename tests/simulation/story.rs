@@ -115,9 +115,10 @@ impl World {
     /// Names of the objects of a kind, as namespace and name.
     pub fn names(&self, kind: &str) -> Vec<(String, String)> {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        let names = self.server.objects(kind).map(|object| {
-            (text(&object["metadata"]["namespace"]), text(&object["metadata"]["name"]))
-        });
+        let names = self
+            .server
+            .objects(kind)
+            .map(|object| (text(&object["metadata"]["namespace"]), text(&object["metadata"]["name"])));
         names.collect()
     }
 
@@ -421,12 +422,17 @@ impl Story {
         let request = http::Request::builder()
             .method(method)
             .uri(uri)
-            .header("content-type", if method == "PATCH" { "application/merge-patch+json" } else { "application/json" })
+            .header(
+                "content-type",
+                if method == "PATCH" { "application/merge-patch+json" } else { "application/json" },
+            )
             .body(serde_json::to_vec(body).unwrap())
             .unwrap();
         let answer = self.world.server.client("default").request::<Value>(request).await;
         match answer {
-            Err(kube::Error::Api(status)) if !status.is_not_found() => panic!("{method} {kind} {name}: {status:?}"),
+            Err(kube::Error::Api(status)) if !status.is_not_found() => {
+                panic!("{method} {kind} {name}: {status:?}")
+            }
             Err(error) => self.world.trace.line(format_args!("refused: {error}")),
             Ok(_) => {}
         }
@@ -444,7 +450,8 @@ impl Story {
         for object in fleet::objects(&password(self.password)) {
             let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
             let kind = text(&object["kind"]);
-            let (namespace, name) = (text(&object["metadata"]["namespace"]), text(&object["metadata"]["name"]));
+            let (namespace, name) =
+                (text(&object["metadata"]["namespace"]), text(&object["metadata"]["name"]));
             if self.world.server.get_object(&kind, &namespace, &name).is_none() {
                 self.world.server.install(object).unwrap();
             }
@@ -524,7 +531,8 @@ impl Story {
         for object in fleet::objects(&password(self.password)) {
             let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
             let kind = text(&object["kind"]);
-            let (namespace, name) = (text(&object["metadata"]["namespace"]), text(&object["metadata"]["name"]));
+            let (namespace, name) =
+                (text(&object["metadata"]["namespace"]), text(&object["metadata"]["name"]));
             let needed = matches!(kind.as_str(), "Registry" | "ReferenceGrant" | "Secret");
             if needed && self.world.server.get_object(&kind, &namespace, &name).is_none() {
                 self.world.server.install(object).unwrap();

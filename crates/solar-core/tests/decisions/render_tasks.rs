@@ -96,7 +96,11 @@ fn job_scheduled_is_said_only_after_two_seconds() {
     assert_eq!(next(&fresh(), &VIEW, &mut memory, seconds(11)), TaskStep::Wait(Some(seconds(12))));
     let status = written(next(&fresh(), &VIEW, &mut memory, seconds(12)));
     assert!(condition::is_true(&status.conditions, "JobScheduled"));
-    assert_eq!(next(&task(status), &VIEW, &mut memory, seconds(20)), TaskStep::Wait(Some(seconds(41))), "once");
+    assert_eq!(
+        next(&task(status), &VIEW, &mut memory, seconds(20)),
+        TaskStep::Wait(Some(seconds(41))),
+        "once"
+    );
 }
 
 #[test]
