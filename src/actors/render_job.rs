@@ -9,7 +9,7 @@ use std::time::Duration;
 use solar_api::names::RENDER_REQUEST_ANNOTATION;
 use solar_api::{RenderTask, RenderTaskType};
 use solar_core::artifact::{Owner, PushRequest};
-use solar_core::object::ObjectName;
+use solar_core::object::{ObjectName, Revision};
 use solar_core::record::RenderTaskRecord;
 use solar_core::render_task::{Fault, JobOutcome, is_owned_by_target};
 use solar_core::routes::{ActorKey, RENDER_ARTIFACT};
@@ -112,12 +112,11 @@ pub async fn run(
     ticket: HeldTicket,
     working: Working,
 ) -> (JobOutcome, Option<ReadyChart>) {
-    let joined = ready.is_some();
     let (task, chart) = match prepare(&shared, &submission, ready, working).await {
         Ok(prepared) => prepared,
         Err(end) => return (end.into(), None),
     };
-    let job = Job { shared, submission, task, chart: chart.clone(), ticket, joined };
+    let job = Job { shared, submission, task, chart: chart.clone(), ticket };
     let outcome = job.push().await.unwrap_or_else(JobOutcome::from);
     (outcome, Some(chart))
 }
@@ -133,11 +132,9 @@ async fn prepare(
     if let (Some(record), Some(ready)) = (&record, ready) {
         return Ok((record.clone(), ready));
     }
-    let task = shared
-        .payloads
-        .get::<RenderTask>(&shared.api, &submission.task, &submission.resource_version)
-        .await?;
-    if is_stale(&task, submission) {
+    let revision = Revision { uid: submission.uid.clone(), generation: submission.generation };
+    let task = shared.payloads.get::<RenderTask>(&shared.api, &submission.task, &revision).await?;
+    if task.metadata.uid.as_deref() != Some(&submission.uid) {
         return Err(End::Outcome(JobOutcome::Stale));
     }
     let record = Arc::new(RenderTaskRecord::from(task.as_ref()));
@@ -180,21 +177,17 @@ struct Job {
     task: Arc<RenderTaskRecord>,
     chart: ReadyChart,
     ticket: HeldTicket,
-    joined: bool,
 }
 
 impl Job {
     async fn push(&self) -> Result<JobOutcome, End> {
         let known = self.open().await?;
         let digest = self.chart.artifact.digest().as_str();
-        if known.as_deref() == Some(digest) && self.joined {
+        if known.as_deref() == Some(digest) {
             // The status write carries the task's version, which is enough where nothing is pushed.
             return self.done(digest).await;
         }
         self.read_again().await?;
-        if known.as_deref() == Some(digest) {
-            return self.done(digest).await;
-        }
         let endpoint = self.endpoint().await?;
         let began = Instant::now();
         let digest = match self.look(&endpoint).await? {

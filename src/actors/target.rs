@@ -305,6 +305,8 @@ fn keep(pass: &Pass<TargetKind>, target: &Target) -> Arc<TargetRecord> {
     let record = Arc::new(TargetRecord::from(target));
     let since = pass.now();
     pass.memory().own = Some(Own::Present { record: record.clone(), since });
+    // The answer brings the userdata along, which is needed as soon as a bootstrap is wanted.
+    pass.shared.payloads.keep(target.clone());
     record
 }
 
@@ -368,10 +370,10 @@ async fn create_release_task(
     let made = async {
         let shared = &pass.shared;
         let release =
-            shared.payloads.get::<Release>(&shared.api, &order.release, &order.release_version).await?;
+            shared.payloads.get::<Release>(&shared.api, &order.release, &order.release_revision).await?;
         let version = shared
             .payloads
-            .get::<ComponentVersion>(&shared.api, &order.component_version, &order.component_version_version)
+            .get::<ComponentVersion>(&shared.api, &order.component_version, &order.component_version_revision)
             .await?;
         let config = release_config(order, &release, &version);
         let spec = spec(target, &order.coordinates, &order.registry, pass, Some(config), None);
@@ -425,8 +427,7 @@ async fn create_bootstrap_task(
     }
     let made = async {
         let shared = &pass.shared;
-        let whole =
-            shared.payloads.get::<Target>(&shared.api, &pass.name, &target.meta.resource_version).await?;
+        let whole = shared.payloads.get::<Target>(&shared.api, &pass.name, &target.meta.revision()).await?;
         let userdata = whole.spec.userdata.clone().unwrap_or_default();
         if solar_core::hash::PayloadHash::of_object(Some(&userdata)) != target.userdata {
             return Err(PassError::Outdated(pass.name.clone()));

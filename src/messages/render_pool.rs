@@ -21,8 +21,8 @@ pub struct Submission {
     pub task: ObjectName,
     /// Its uid.
     pub uid: Box<str>,
-    /// Its version, for the payload.
-    pub resource_version: Box<str>,
+    /// Its generation, for the payload.
+    pub generation: i64,
     /// Value of its render request annotation.
     pub render_request: Option<Box<str>>,
     /// Submissions of equal key have equal content for equal coordinates.

@@ -1,7 +1,7 @@
 //! The pipeline as its users see it: from bindings to pulled charts, and back to nothing.
 
 mod bad_input;
-mod chaos;
+mod price;
 #[path = "../support/mod.rs"]
 mod support;
 
