@@ -161,7 +161,9 @@ fn plan(pass: &mut Pass<TargetKind>, target: &TargetRecord) -> target::TargetPla
     let world = shared.cache.read();
     pass.answers.retain(|from, (answer, since)| match answer {
         Answer::Bind(BindAnswer::Bound) => now < *since + PATIENCE && !is_seen(&world, target, &from.object),
-        Answer::Bind(BindAnswer::Terminating { retry_after, .. }) => now < *since + *retry_after,
+        Answer::Bind(
+            BindAnswer::Terminating { retry_after, .. } | BindAnswer::Refused { retry_after, .. },
+        ) => now < *since + *retry_after,
         Answer::Bind(BindAnswer::Collision { .. }) => now < *since + PATIENCE,
         _ => false,
     });
@@ -171,7 +173,9 @@ fn plan(pass: &mut Pass<TargetKind>, target: &TargetRecord) -> target::TargetPla
     });
     let answers: BTreeMap<_, _> = answers.collect();
     let ask_again = pass.answers.iter().filter_map(|(from, (answer, since))| match answer {
-        Answer::Bind(BindAnswer::Terminating { retry_after, .. }) => {
+        Answer::Bind(
+            BindAnswer::Terminating { retry_after, .. } | BindAnswer::Refused { retry_after, .. },
+        ) => {
             let left = (*since + *retry_after).saturating_sub(now);
             Some((from.object.name.clone(), wall.saturating_add(left).ok()?))
         }

@@ -64,6 +64,7 @@ pub fn next(
             memory.cleaning = true;
             // Whatever becomes of it, what the tag held before proves nothing afterwards.
             memory.looked = None;
+            memory.sighting = None;
         }
         ArtifactStep::Look => memory.cleaning = false,
         _ => {}
