@@ -107,7 +107,8 @@ pub fn bind(
     BindDecision::Proceed { binding, create_artifact: view.artifact.is_none() }
 }
 
-/// What whoever binds to an artifact is told whose tag is to be deleted; `None`: the tag stays, and may be bound.
+/// What whoever binds to an artifact is told whose tag is to be deleted; `None`: the tag stays, was looked at, and may be
+/// bound.
 fn cleaned_up(
     artifact: &RenderArtifactRecord,
     memory: &mut ArtifactMemory,
@@ -126,7 +127,10 @@ fn cleaned_up(
                 .filter(|seen| seen.uid == artifact.meta.uid && seen.registry == *registry);
             match sighting.map(|seen| &seen.found) {
                 None => return Some(BindDecision::LookFirst),
-                Some(Ok(found)) if *found == artifact.status.digest => return None,
+                Some(Ok(found)) if *found == artifact.status.digest => {
+                    memory.looked = Some(artifact.meta.uid.clone());
+                    return None;
+                }
                 Some(Ok(found)) => {
                     let found = found.as_deref().unwrap_or("nothing");
                     cause = format!("{cause}; the tag now holds {found}");
