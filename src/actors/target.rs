@@ -98,7 +98,10 @@ impl Reconcile for TargetKind {
             }
         }
         let patience = (!pass.memory().done.is_empty()).then_some(PATIENCE);
-        let lookup = pass.memory().lookup.as_ref().map(|failed| failed.until.saturating_sub(pass.now()));
+        // A look-up whose time has come is out, or is not wanted now: waiting for no time at all would be a busy loop.
+        let now = pass.now();
+        let until = pass.memory().lookup.as_ref().map(|failed| failed.until);
+        let lookup = until.and_then(|until| until.checked_sub(now)).filter(|wait| !wait.is_zero());
         Ok([plan.wake_after, patience, lookup].into_iter().flatten().min())
     }
 
