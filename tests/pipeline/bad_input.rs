@@ -2,7 +2,7 @@
 //! on by itself when the cause is gone.
 
 use serde_json::json;
-use solar_controller::dev::registry::{Access, Fault};
+use solar_controller::dev::registry::Access;
 
 use crate::support::{Simulation, on_paused_time};
 
@@ -100,20 +100,6 @@ fn wrong_credentials_are_said_and_the_charts_follow_once_they_are_right() {
         assert!(message.contains("127.0.0.1:5000"), "{message}");
         assert!(!sim.describe().contains("solar-dev"), "the password stays secret");
         sim.store.set_access(Access::basic("solar", "solar-dev"));
-        sim.until("all Targets are ready", Simulation::all_ready).await;
-        sim.shut_down().await;
-    });
-}
-
-#[test]
-fn an_unreachable_registry_is_named_and_the_charts_follow_once_it_is_back() {
-    on_paused_time(|| async {
-        let sim = with_examples(|_| {});
-        sim.store.set_faults(|_| Fault::Cut);
-        let message = failure(&sim).await;
-        assert!(message.contains("127.0.0.1:5000"), "{message}");
-        tokio::time::sleep(std::time::Duration::from_secs(3_600)).await;
-        sim.store.clear_faults();
         sim.until("all Targets are ready", Simulation::all_ready).await;
         sim.shut_down().await;
     });

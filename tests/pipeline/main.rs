@@ -2,8 +2,11 @@
 
 mod bad_input;
 mod chaos;
+mod failures;
+mod scene;
 #[path = "../support/mod.rs"]
 mod support;
+mod untagging;
 
 use serde_json::json;
 use support::{OUR_KINDS, Simulation, on_paused_time};

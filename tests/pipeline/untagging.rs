@@ -1,0 +1,381 @@
+//! A tag that nobody needs goes, on every kind of registry and through every disturbance; or its artifact says why not.
+
+use std::time::Duration;
+
+use kube_embedded::{Fault as ApiFault, FaultRule, Verb};
+use serde_json::json;
+use solar_controller::adapters::oci::{Artifact, Reference};
+use solar_controller::dev::registry::{Access, Behaviour, Fault, RegistryOperation};
+
+use crate::scene::{
+    HERE, Traffic, install_platform, install_target, kill_and_start, pass, ready, registry, secret,
+};
+use crate::support::{Simulation, on_paused_time, options};
+
+const RELEASE: &str = "fleet/fleet/release-web";
+
+/// The release chart's tag.
+fn tag(sim: &Simulation) -> Option<String> {
+    let tags = sim.store.all_tags();
+    tags.keys()
+        .find(|(repository, tag)| repository == RELEASE && tag != "sibling")
+        .map(|(_, tag)| tag.clone())
+}
+
+/// Gives the release chart's manifest another tag, as a person would.
+fn add_sibling(sim: &Simulation) {
+    assert!(sim.store.copy_tag(RELEASE, &tag(sim).unwrap(), "sibling"));
+}
+
+fn assert_sibling_lives(sim: &Simulation, context: &str) {
+    assert!(sim.store.resolve(RELEASE, &Reference::tag("sibling")).is_some(), "the sibling lives: {context}");
+}
+
+async fn delete_target(sim: &Simulation, name: &str) {
+    sim.delete(&format!("{HERE}/releasebindings/{name}-web")).await;
+    sim.delete(&format!("{HERE}/targets/{name}")).await;
+}
+
+/// Waits until nothing is left but the sibling tag.
+async fn until_all_gone(sim: &Simulation) {
+    sim.until("artifacts and tags are gone", |sim| {
+        let ours = ["Target", "RenderTask", "RenderArtifact", "RenderBinding"];
+        ours.iter().all(|kind| sim.server.count(kind) == 0)
+            && sim.tags().iter().all(|tag| tag.ends_with(":sibling"))
+    })
+    .await;
+}
+
+/// `OCICleanup` of the release chart's artifact: reason and message, while it is False.
+fn cleanup_failure(sim: &Simulation) -> Option<(String, String)> {
+    let artifact = sim.server.objects("RenderArtifact").find(|it| it["spec"]["repository"] == RELEASE)?;
+    let name = artifact["metadata"]["name"].as_str()?.to_owned();
+    let (status, reason, message) = sim.condition("RenderArtifact", "fleet", &name, "OCICleanup")?;
+    (status == "False").then_some((reason, message))
+}
+
+async fn until_cleanup_fails(sim: &Simulation) -> (String, String) {
+    sim.until("the clean-up fails", |sim| cleanup_failure(sim).is_some()).await;
+    cleanup_failure(sim).unwrap()
+}
+
+/// Registries on which a tag can be deleted, one way or the other.
+fn deletable() -> [Behaviour; 5] {
+    [
+        Behaviour::default(),
+        Behaviour::distribution_2(),
+        Behaviour::harbor(),
+        Behaviour::refuses_tags_with_405(),
+        Behaviour::says_404_while_alive(),
+    ]
+}
+
+#[test]
+fn the_tags_of_a_deleted_target_go_on_each_kind_of_registry_and_siblings_stay() {
+    for behaviour in deletable() {
+        for access in [Access::basic("solar", "solar-dev"), Access::token("solar", "solar-dev")] {
+            let behaviour = behaviour.clone();
+            on_paused_time(|| async move {
+                let sim = Simulation::new();
+                let context = format!("{behaviour:?} {access:?}");
+                sim.store.set_behaviour(behaviour);
+                sim.store.set_access(access);
+                install_platform(&sim);
+                install_target(&sim, "one", "charts");
+                sim.until("the Target is ready", Simulation::all_ready).await;
+                add_sibling(&sim);
+                delete_target(&sim, "one").await;
+                until_all_gone(&sim).await;
+                assert_sibling_lives(&sim, &context);
+                sim.shut_down().await;
+            });
+        }
+    }
+}
+
+#[test]
+fn a_registry_that_deletes_later_sees_one_delete_and_lets_the_artifact_go_when_the_tag_is_gone() {
+    on_paused_time(|| async {
+        let sim = ready().await;
+        sim.store.set_behaviour(Behaviour::deletes_later(u32::MAX));
+        add_sibling(&sim);
+        delete_target(&sim, "one").await;
+        let (reason, message) = until_cleanup_fails(&sim).await;
+        assert_eq!(reason, "DeleteFailed");
+        assert!(message.contains("accepted the deletion, but the tag is still there"), "{message}");
+        pass(Duration::from_secs(3_600)).await;
+        // The release chart and the bootstrap chart.
+        let accepted = sim.store.counts().get(&(RegistryOperation::DeleteTag, Some(202))).copied();
+        assert_eq!(accepted, Some(2));
+        sim.store.settle();
+        until_all_gone(&sim).await;
+        assert_sibling_lives(&sim, "deletes later");
+        sim.shut_down().await;
+    });
+}
+
+#[test]
+fn a_registry_without_deletion_is_said_and_heals_by_itself_once_deletion_is_enabled() {
+    let refusals = [
+        Behaviour::deletion_off(),
+        Behaviour::deletion_refused(400, "UNSUPPORTED"),
+        Behaviour::deletion_refused(403, "DENIED"),
+    ];
+    for behaviour in refusals {
+        on_paused_time(|| async move {
+            let sim = ready().await;
+            let refuses_at_once = behaviour == Behaviour::deletion_refused(403, "DENIED");
+            sim.store.set_behaviour(behaviour);
+            delete_target(&sim, "one").await;
+            let (reason, message) = until_cleanup_fails(&sim).await;
+            assert_eq!(reason, "DeleteFailed");
+            let said = if refuses_at_once {
+                "registry refuses the deletion"
+            } else {
+                "registry does not support deletion"
+            };
+            assert!(message.contains(said), "{message}");
+            let before = sim.store.log().len();
+            pass(Duration::from_secs(3_600)).await;
+            let requests = sim.store.log().len() - before;
+            assert!(requests < 2 * 20 * 8, "{requests} requests in an hour for two tags");
+            assert_eq!(sim.store.count(RegistryOperation::PutManifest), 2, "nothing is pushed over the tags");
+            sim.store.set_behaviour(Behaviour::distribution_2());
+            until_all_gone(&sim).await;
+            sim.shut_down().await;
+        });
+    }
+}
+
+/// What meets each step of a clean-up three times, and what `OCICleanup` must say of it.
+fn disturbances() -> Vec<(Fault, &'static str)> {
+    vec![
+        (Fault::status(401, "UNAUTHORIZED"), "check Secret fleet/push"),
+        (Fault::status(403, "DENIED"), ""),
+        (Fault::Status { status: 429, code: "TOOMANYREQUESTS", retry_after: Some(1) }, "429"),
+        (Fault::status(503, ""), "503"),
+        (Fault::Cut, "connection"),
+        (Fault::CutAfterEffect, "connection"),
+        (Fault::Hang, ""),
+        (Fault::HangAfterEffect, ""),
+    ]
+}
+
+#[test]
+fn a_clean_up_that_is_disturbed_at_any_step_says_so_and_ends_well_without_hurting_a_sibling() {
+    let steps = [
+        RegistryOperation::HeadManifest,
+        RegistryOperation::DeleteTag,
+        RegistryOperation::PutManifest,
+        RegistryOperation::DeleteDigest,
+    ];
+    for step in steps {
+        for (fault, said) in disturbances() {
+            on_paused_time(move || async move {
+                let context = format!("{step} {fault:?}");
+                let sim = ready().await;
+                sim.store.set_behaviour(Behaviour::distribution_2());
+                add_sibling(&sim);
+                let mut left = 3;
+                let traffic = Traffic::with_faults(&sim, move |info| {
+                    let strikes = info.operation == step && info.repository == RELEASE && left > 0;
+                    left -= usize::from(strikes);
+                    if strikes { fault.clone() } else { Fault::None }
+                });
+                delete_target(&sim, "one").await;
+                let (reason, message) = until_cleanup_fails(&sim).await;
+                assert_eq!(reason, "DeleteFailed", "{context}");
+                assert!(message.contains(said), "{context}: {message}");
+                until_all_gone(&sim).await;
+                // What may still land has landed.
+                pass(Duration::from_secs(60)).await;
+                assert_sibling_lives(&sim, &context);
+                assert!(sim.tags().len() == 1 && !traffic.seen().is_empty(), "{context}: {:?}", sim.tags());
+                sim.shut_down().await;
+            });
+        }
+    }
+}
+
+#[test]
+fn a_process_killed_between_the_throw_away_manifest_and_its_deletion_is_finished_by_the_next() {
+    on_paused_time(|| async {
+        let mut sim = ready().await;
+        sim.store.set_behaviour(Behaviour::distribution_2());
+        add_sibling(&sim);
+        let old_tag = tag(&sim).unwrap();
+        let marker = Artifact::marker(RELEASE, &old_tag);
+        let digest = marker.digest().as_str().to_owned();
+        // The deletion of the marker never comes to anything.
+        sim.store.set_faults(move |info| if info.reference == digest { Fault::Hang } else { Fault::None });
+        delete_target(&sim, "one").await;
+        let held = |sim: &Simulation| sim.store.resolve(RELEASE, &Reference::tag(&*old_tag));
+        sim.until("the marker is pushed", |sim| held(sim).as_ref() == Some(marker.digest())).await;
+        pass(Duration::from_millis(500)).await;
+        kill_and_start(&mut sim, "controller", "next", options());
+        sim.store.clear_faults();
+        until_all_gone(&sim).await;
+        assert_sibling_lives(&sim, "killed");
+        sim.shut_down().await;
+    });
+}
+
+#[test]
+fn a_push_that_finds_a_throw_away_manifest_takes_the_tag_as_absent() {
+    on_paused_time(|| async {
+        let sim = ready().await;
+        let tag = tag(&sim).unwrap();
+        delete_target(&sim, "one").await;
+        until_all_gone(&sim).await;
+        let handle = sim.store.handle("a person");
+        let endpoint = solar_controller::adapters::oci::Endpoint::anonymous(crate::support::REGISTRY, true);
+        sim.store.set_access(Access::Open);
+        let marker = Artifact::marker(RELEASE, &tag);
+        let pushed =
+            solar_controller::adapters::oci::OciRegistry::push(&handle, &endpoint, RELEASE, &tag, &marker);
+        pushed.await.unwrap();
+        install_target(&sim, "one", "charts");
+        sim.until("the Target is ready", Simulation::all_ready).await;
+        let held = sim.store.resolve(RELEASE, &Reference::tag(&*tag));
+        assert!(held.is_some_and(|held| held != *marker.digest()));
+        sim.shut_down().await;
+    });
+}
+
+// ---- what must not block new Targets ----
+
+fn is_ready(sim: &Simulation, target: &str) -> bool {
+    sim.condition("Target", "fleet", target, "Ready").is_some_and(|(status, ..)| status == "True")
+}
+
+/// A Target of the same release, whose bootstrap chart is its own.
+fn install_second(sim: &Simulation, registry: &str) {
+    install_target(sim, "two", registry);
+}
+
+#[test]
+fn a_tag_that_the_registry_cannot_delete_is_bound_again_by_a_new_target_without_a_push() {
+    for behaviour in [Behaviour::deletion_off(), Behaviour::deletion_refused(403, "DENIED")] {
+        on_paused_time(|| async move {
+            let sim = ready().await;
+            let tag_before = tag(&sim);
+            sim.store.set_behaviour(behaviour);
+            delete_target(&sim, "one").await;
+            until_cleanup_fails(&sim).await;
+            // Deep in the backoff of the clean-up.
+            pass(Duration::from_secs(3_600)).await;
+            let pushes = sim.store.count(RegistryOperation::PutManifest);
+            let asked = tokio::time::Instant::now();
+            install_second(&sim, "charts");
+            sim.until("the second Target is ready", |sim| is_ready(sim, "two")).await;
+            assert!(asked.elapsed() < Duration::from_secs(10), "{:?}", asked.elapsed());
+            assert_eq!(tag(&sim), tag_before);
+            assert_eq!(
+                sim.store.count(RegistryOperation::PutManifest),
+                pushes + 1,
+                "the bootstrap chart and nothing else"
+            );
+            pass(Duration::from_secs(3_600)).await;
+            assert_eq!(tag(&sim), tag_before, "it stays while it is bound");
+            sim.store.set_behaviour(Behaviour::default());
+            delete_target(&sim, "two").await;
+            until_all_gone(&sim).await;
+            sim.shut_down().await;
+        });
+    }
+}
+
+#[test]
+fn a_tag_that_the_registry_cannot_delete_and_that_holds_something_else_is_not_bound() {
+    on_paused_time(|| async {
+        let sim = ready().await;
+        let tag = tag(&sim).unwrap();
+        sim.store.set_behaviour(Behaviour::deletion_off());
+        delete_target(&sim, "one").await;
+        until_cleanup_fails(&sim).await;
+        sim.store.remove_tag(RELEASE, &tag);
+        // No attempt may find out first.
+        sim.store.set_faults(|info| match info.operation {
+            RegistryOperation::HeadManifest if info.repository == RELEASE => Fault::status(503, ""),
+            _ => Fault::None,
+        });
+        install_second(&sim, "charts");
+        pass(Duration::from_secs(120)).await;
+        assert_eq!(
+            sim.server.objects("RenderBinding").filter(|b| b["spec"]["ownerName"] == "two").count(),
+            0
+        );
+        sim.store.clear_faults();
+        sim.until("the second Target is ready", |sim| is_ready(sim, "two")).await;
+        assert!(sim.store.resolve(RELEASE, &Reference::tag(&*tag)).is_some(), "it was pushed anew");
+        sim.shut_down().await;
+    });
+}
+
+#[test]
+fn a_tag_without_credentials_takes_those_of_a_target_that_wants_to_bind() {
+    on_paused_time(|| async {
+        let sim = ready().await;
+        let moved = json!({ "spec": { "hostname": "moved.example" } });
+        sim.patch("registries", "fleet", "charts", moved).await;
+        delete_target(&sim, "one").await;
+        let (reason, message) = until_cleanup_fails(&sim).await;
+        assert_eq!(reason, "AuthFailed");
+        assert!(message.contains("Registry fleet/charts has the hostname moved.example"), "{message}");
+        assert!(message.contains("name a Registry with that hostname"), "{message}");
+        pass(Duration::from_secs(3_600)).await;
+        let requests = sim.store.log().len();
+        pass(Duration::from_secs(600)).await;
+        assert_eq!(sim.store.log().len(), requests, "no request with the credentials of another host");
+        sim.server.install(secret("fleet", "other", "solar-dev")).unwrap();
+        sim.server.install(registry("fleet", "other", "other")).unwrap();
+        let asked = tokio::time::Instant::now();
+        install_second(&sim, "other");
+        sim.until("the second Target is ready", |sim| is_ready(sim, "two")).await;
+        assert!(asked.elapsed() < Duration::from_secs(20), "{:?}", asked.elapsed());
+        sim.shut_down().await;
+    });
+}
+
+// ---- a Bind that is refused ----
+
+#[test]
+fn a_bind_that_the_api_server_refuses_is_the_askers_condition_and_holds_up_nobody_else() {
+    on_paused_time(|| async {
+        let sim = Simulation::new();
+        install_platform(&sim);
+        let refuse = ApiFault::status(403, "Forbidden", "renderbindings is forbidden: exceeded quota");
+        let rule = FaultRule::new(refuse).actor("controller").verb(Verb::Create).resource("renderbindings");
+        sim.server.add_fault(rule.times(1));
+        install_target(&sim, "one", "charts");
+        sim.until("the first Target says so", |sim| {
+            sim.condition("Target", "fleet", "one", "ReleasesRendered").is_some_and(|(_, reason, message)| {
+                reason == "ReleaseFailed" && message.contains("exceeded quota")
+            })
+        })
+        .await;
+        let asked = tokio::time::Instant::now();
+        install_second(&sim, "charts");
+        sim.until("the second Target is ready", |sim| is_ready(sim, "two")).await;
+        assert!(asked.elapsed() < Duration::from_secs(5), "{:?}", asked.elapsed());
+        sim.until("the first Target is ready", |sim| is_ready(sim, "one")).await;
+        sim.shut_down().await;
+    });
+}
+
+#[test]
+fn what_a_clean_up_came_to_is_said_although_its_first_write_fails() {
+    on_paused_time(|| async {
+        let sim = ready().await;
+        sim.store.set_behaviour(Behaviour::deletion_off());
+        let rule = FaultRule::new(ApiFault::internal()).actor("controller").verb(Verb::Patch);
+        sim.server.add_fault(rule.resource("renderartifacts").subresource("status").times(3));
+        let failed = || sim.server.requests().iter().filter(|request| request.code == 500).count();
+        delete_target(&sim, "one").await;
+        sim.until("writes of the status fail", |_| failed() >= 3).await;
+        let attempts = sim.store.count(RegistryOperation::DeleteTag);
+        until_cleanup_fails(&sim).await;
+        assert!(sim.store.count(RegistryOperation::DeleteTag) <= attempts + 2, "not by attempts alone");
+        sim.shut_down().await;
+    });
+}
