@@ -3,6 +3,7 @@
 mod bad_input;
 mod chaos;
 mod failures;
+mod protocol;
 mod scene;
 #[path = "../support/mod.rs"]
 mod support;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use solar_controller::actors::system::Options;
+use solar_controller::adapters::oci::Reference;
 use solar_controller::dev::registry::{Fault, RequestInfo};
 use tokio::time::Instant;
 
@@ -222,4 +223,60 @@ pub fn kill_and_start(sim: &mut Simulation, old: &str, new: &str, options: Optio
     sim.server.fence(old);
     sim.store.fence(old);
     sim.running = crate::support::start(&sim.server, &sim.store, options, new);
+}
+
+/// Repository of the release chart.
+pub const RELEASE: &str = "fleet/fleet/release-web";
+
+/// The release chart's tag.
+pub fn tag(sim: &Simulation) -> Option<String> {
+    let tags = sim.store.all_tags();
+    tags.keys()
+        .find(|(repository, tag)| repository == RELEASE && tag != "sibling")
+        .map(|(_, tag)| tag.clone())
+}
+
+/// Gives the release chart's manifest another tag, as a person would.
+pub fn add_sibling(sim: &Simulation) {
+    assert!(sim.store.copy_tag(RELEASE, &tag(sim).unwrap(), "sibling"));
+}
+
+/// Whatever was deleted: not that.
+pub fn assert_sibling_lives(sim: &Simulation, context: &str) {
+    assert!(sim.store.resolve(RELEASE, &Reference::tag("sibling")).is_some(), "the sibling lives: {context}");
+}
+
+/// Deletes a Target with its ReleaseBinding.
+pub async fn delete_target(sim: &Simulation, name: &str) {
+    sim.delete(&format!("{HERE}/releasebindings/{name}-web")).await;
+    sim.delete(&format!("{HERE}/targets/{name}")).await;
+}
+
+/// Waits until nothing is left but the sibling tag.
+pub async fn until_all_gone(sim: &Simulation) {
+    sim.until("artifacts and tags are gone", |sim| {
+        let ours = ["Target", "RenderTask", "RenderArtifact", "RenderBinding"];
+        ours.iter().all(|kind| sim.server.count(kind) == 0)
+            && sim.tags().iter().all(|tag| tag.ends_with(":sibling"))
+    })
+    .await;
+}
+
+/// `OCICleanup` of the release chart's artifact: reason and message, while it is False.
+pub fn cleanup_failure(sim: &Simulation) -> Option<(String, String)> {
+    let artifact = sim.server.objects("RenderArtifact").find(|it| it["spec"]["repository"] == RELEASE)?;
+    let name = artifact["metadata"]["name"].as_str()?.to_owned();
+    let (status, reason, message) = sim.condition("RenderArtifact", "fleet", &name, "OCICleanup")?;
+    (status == "False").then_some((reason, message))
+}
+
+/// Waits until `OCICleanup` is False, and answers its reason and message.
+pub async fn until_cleanup_fails(sim: &Simulation) -> (String, String) {
+    sim.until("the clean-up fails", |sim| cleanup_failure(sim).is_some()).await;
+    cleanup_failure(sim).unwrap()
+}
+
+/// Whether the Target is Ready.
+pub fn is_ready(sim: &Simulation, target: &str) -> bool {
+    sim.condition("Target", "fleet", target, "Ready").is_some_and(|(status, ..)| status == "True")
 }

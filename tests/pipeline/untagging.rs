@@ -8,56 +8,10 @@ use solar_controller::adapters::oci::{Artifact, Reference};
 use solar_controller::dev::registry::{Access, Behaviour, Fault, RegistryOperation};
 
 use crate::scene::{
-    HERE, Traffic, install_platform, install_target, kill_and_start, pass, ready, registry, secret,
+    RELEASE, Traffic, add_sibling, assert_sibling_lives, delete_target, install_platform, install_target,
+    is_ready, kill_and_start, pass, ready, registry, secret, tag, until_all_gone, until_cleanup_fails,
 };
 use crate::support::{Simulation, on_paused_time, options};
-
-const RELEASE: &str = "fleet/fleet/release-web";
-
-/// The release chart's tag.
-fn tag(sim: &Simulation) -> Option<String> {
-    let tags = sim.store.all_tags();
-    tags.keys()
-        .find(|(repository, tag)| repository == RELEASE && tag != "sibling")
-        .map(|(_, tag)| tag.clone())
-}
-
-/// Gives the release chart's manifest another tag, as a person would.
-fn add_sibling(sim: &Simulation) {
-    assert!(sim.store.copy_tag(RELEASE, &tag(sim).unwrap(), "sibling"));
-}
-
-fn assert_sibling_lives(sim: &Simulation, context: &str) {
-    assert!(sim.store.resolve(RELEASE, &Reference::tag("sibling")).is_some(), "the sibling lives: {context}");
-}
-
-async fn delete_target(sim: &Simulation, name: &str) {
-    sim.delete(&format!("{HERE}/releasebindings/{name}-web")).await;
-    sim.delete(&format!("{HERE}/targets/{name}")).await;
-}
-
-/// Waits until nothing is left but the sibling tag.
-async fn until_all_gone(sim: &Simulation) {
-    sim.until("artifacts and tags are gone", |sim| {
-        let ours = ["Target", "RenderTask", "RenderArtifact", "RenderBinding"];
-        ours.iter().all(|kind| sim.server.count(kind) == 0)
-            && sim.tags().iter().all(|tag| tag.ends_with(":sibling"))
-    })
-    .await;
-}
-
-/// `OCICleanup` of the release chart's artifact: reason and message, while it is False.
-fn cleanup_failure(sim: &Simulation) -> Option<(String, String)> {
-    let artifact = sim.server.objects("RenderArtifact").find(|it| it["spec"]["repository"] == RELEASE)?;
-    let name = artifact["metadata"]["name"].as_str()?.to_owned();
-    let (status, reason, message) = sim.condition("RenderArtifact", "fleet", &name, "OCICleanup")?;
-    (status == "False").then_some((reason, message))
-}
-
-async fn until_cleanup_fails(sim: &Simulation) -> (String, String) {
-    sim.until("the clean-up fails", |sim| cleanup_failure(sim).is_some()).await;
-    cleanup_failure(sim).unwrap()
-}
 
 /// Registries on which a tag can be deleted, one way or the other.
 fn deletable() -> [Behaviour; 5] {
@@ -91,27 +45,6 @@ fn the_tags_of_a_deleted_target_go_on_each_kind_of_registry_and_siblings_stay() 
             });
         }
     }
-}
-
-#[test]
-fn a_registry_that_deletes_later_sees_one_delete_and_lets_the_artifact_go_when_the_tag_is_gone() {
-    on_paused_time(|| async {
-        let sim = ready().await;
-        sim.store.set_behaviour(Behaviour::deletes_later(u32::MAX));
-        add_sibling(&sim);
-        delete_target(&sim, "one").await;
-        let (reason, message) = until_cleanup_fails(&sim).await;
-        assert_eq!(reason, "DeleteFailed");
-        assert!(message.contains("accepted the deletion, but the tag is still there"), "{message}");
-        pass(Duration::from_secs(3_600)).await;
-        // The release chart and the bootstrap chart.
-        let accepted = sim.store.counts().get(&(RegistryOperation::DeleteTag, Some(202))).copied();
-        assert_eq!(accepted, Some(2));
-        sim.store.settle();
-        until_all_gone(&sim).await;
-        assert_sibling_lives(&sim, "deletes later");
-        sim.shut_down().await;
-    });
 }
 
 #[test]
@@ -243,10 +176,6 @@ fn a_push_that_finds_a_throw_away_manifest_takes_the_tag_as_absent() {
 }
 
 // ---- what must not block new Targets ----
-
-fn is_ready(sim: &Simulation, target: &str) -> bool {
-    sim.condition("Target", "fleet", target, "Ready").is_some_and(|(status, ..)| status == "True")
-}
 
 /// A Target of the same release, whose bootstrap chart is its own.
 fn install_second(sim: &Simulation, registry: &str) {
