@@ -135,6 +135,27 @@ fn a_delete_of_an_earlier_incarnation_that_lands_after_a_take_over_hits_no_new_c
     });
 }
 
+/// Rule: within 30 s after a take-over OpenPush for an artifact that is terminating, though bound, is answered Terminating.
+/// Else a job finds the tag as it should be, and the earlier incarnation's DELETE takes it away behind its back.
+#[test]
+fn a_terminating_artifact_that_is_bound_is_not_pushed_to_before_the_earlier_incarnations_delete_has_landed() {
+    on_paused_time(|| async {
+        let mut sim = open_and_ready().await;
+        let binding = release_binding(&sim).unwrap();
+        let traffic = cut_once(&sim, RegistryOperation::DeleteTag);
+        sim.delete(&format!("{HERE}/releasebindings/one-web")).await;
+        until_seen(&sim, &traffic, RegistryOperation::DeleteTag).await;
+        sim.server.fence("controller");
+        restore_binding(&sim, binding);
+        sim.running = start(&sim.server, &sim.store, taking_over(), "next");
+        sim.store.clear_faults();
+        sim.until("the Target is ready", |sim| is_ready(sim, "one")).await;
+        assert!(tag(&sim).is_some(), "what counts as pushed is there: {}", sim.describe());
+        assert_chart_stays(&sim, "one").await;
+        sim.shut_down().await;
+    });
+}
+
 /// Rule: a ticket is given from what the artifact's actor itself wrote or read by API, never from the cache alone. Else a
 /// job is told of a binding and a digest that are gone, and a chart counts as pushed that is not there.
 #[test]
@@ -154,7 +175,9 @@ fn no_ticket_is_given_on_the_word_of_a_lagging_cache() {
             FaultPlan::new()
                 .rule(slow(ApiFault::Watch(late)).verb(Verb::Watch).resource("renderartifacts"))
                 .rule(slow(ApiFault::Watch(late)).verb(Verb::Watch).resource("renderbindings"))
-                .rule(slow(ApiFault::Delay(Duration::from_secs(3))).verb(Verb::Patch).resource("rendertasks")),
+                .rule(
+                    slow(ApiFault::Delay(Duration::from_secs(3))).verb(Verb::Patch).resource("rendertasks"),
+                ),
         );
         sim.running = start(&sim.server, &sim.store, options(), "next");
         pass(Duration::from_secs(1)).await;
@@ -259,23 +282,23 @@ fn a_terminating_artifact_that_is_bound_again_is_pushed_again_whatever_its_statu
         sim.until("the tag is gone", |sim| tag(sim).is_none()).await;
         let left = release_artifact(&sim);
         assert!(left["metadata"]["deletionTimestamp"].is_string() && left["status"]["digest"].is_string());
-        kill_and_start_bound(&mut sim, binding);
+        sim.server.fence("controller");
+        restore_binding(&sim, binding);
+        kill_and_start(&mut sim, "controller", "next", options());
         sim.until("the Target is ready", |sim| is_ready(sim, "one")).await;
         assert_chart_stays(&sim, "one").await;
         sim.shut_down().await;
     });
 }
 
-/// The binding is there again, from a backup, when the next incarnation starts.
-fn kill_and_start_bound(sim: &mut Simulation, mut binding: Value) {
-    sim.server.fence("controller");
+/// The binding is there again, from a backup, and the release is bound to the Target again.
+fn restore_binding(sim: &Simulation, mut binding: Value) {
     for field in ["uid", "resourceVersion", "creationTimestamp"] {
         binding["metadata"].as_object_mut().unwrap().remove(field);
     }
     sim.server.install(binding).unwrap();
     let spec = json!({ "targetRef": { "name": "one" }, "releaseRef": { "name": "web" } });
     sim.server.install(object("ReleaseBinding", "fleet", "one-web", spec)).unwrap();
-    kill_and_start(sim, "controller", "next", options());
 }
 
 /// Rule: once a registry has accepted a DELETE and the tag is still there, only HEADs follow. Else a second DELETE is

@@ -1,15 +1,17 @@
 //! A tag that nobody needs goes, on every kind of registry and through every disturbance; or its artifact says why not.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use kube_embedded::{Fault as ApiFault, FaultRule, Verb};
 use serde_json::json;
-use solar_controller::adapters::oci::{Artifact, Reference};
+use solar_controller::adapters::oci::{Artifact, Digest, Endpoint, OciRegistry as _, Reference};
 use solar_controller::dev::registry::{Access, Behaviour, Fault, RegistryOperation};
 
 use crate::scene::{
-    RELEASE, Traffic, add_sibling, assert_sibling_lives, delete_target, install_platform, install_target,
-    is_ready, kill_and_start, pass, ready, registry, secret, tag, until_all_gone, until_cleanup_fails,
+    HERE, RELEASE, Traffic, add_sibling, assert_sibling_lives, delete_target, install_platform,
+    install_target, is_ready, kill_and_start, pass, ready, registry, secret, tag, until_all_gone,
+    until_cleanup_fails,
 };
 use crate::support::{Simulation, on_paused_time, options};
 
@@ -160,13 +162,9 @@ fn a_push_that_finds_a_throw_away_manifest_takes_the_tag_as_absent() {
         let tag = tag(&sim).unwrap();
         delete_target(&sim, "one").await;
         until_all_gone(&sim).await;
-        let handle = sim.store.handle("a person");
-        let endpoint = solar_controller::adapters::oci::Endpoint::anonymous(crate::support::REGISTRY, true);
         sim.store.set_access(Access::Open);
         let marker = Artifact::marker(RELEASE, &tag);
-        let pushed =
-            solar_controller::adapters::oci::OciRegistry::push(&handle, &endpoint, RELEASE, &tag, &marker);
-        pushed.await.unwrap();
+        push_by_hand(&sim, &tag, &marker).await;
         install_target(&sim, "one", "charts");
         sim.until("the Target is ready", Simulation::all_ready).await;
         let held = sim.store.resolve(RELEASE, &Reference::tag(&*tag));
@@ -305,6 +303,93 @@ fn what_a_clean_up_came_to_is_said_although_its_first_write_fails() {
         let attempts = sim.store.count(RegistryOperation::DeleteTag);
         until_cleanup_fails(&sim).await;
         assert!(sim.store.count(RegistryOperation::DeleteTag) <= attempts + 2, "not by attempts alone");
+        sim.shut_down().await;
+    });
+}
+
+// ---- what stays ----
+
+/// Notes of the events with this reason about RenderArtifacts.
+fn notes(sim: &Simulation, reason: &str) -> Vec<String> {
+    let events = sim.server.objects("Event").filter(|event| event["reason"] == reason);
+    let note = |event: serde_json::Value| {
+        event["note"].as_str().or_else(|| event["message"].as_str()).unwrap_or_default().to_owned()
+    };
+    events.map(note).collect()
+}
+
+#[test]
+fn what_somebody_else_pushed_to_the_tag_stays_and_a_warning_names_both_digests() {
+    on_paused_time(|| async {
+        let sim = ready().await;
+        let tag = tag(&sim).unwrap();
+        let ours = sim.store.resolve(RELEASE, &Reference::tag(&*tag)).unwrap();
+        sim.store.set_access(Access::Open);
+        let foreign =
+            push_by_hand(&sim, &tag, &Artifact::chart(&b"{}"[..], &b"theirs"[..], &BTreeMap::new())).await;
+        delete_target(&sim, "one").await;
+        sim.until("the artifacts are gone", |sim| sim.server.count("RenderArtifact") == 0).await;
+        assert_eq!(sim.store.resolve(RELEASE, &Reference::tag(&*tag)), Some(foreign.clone()));
+        let warned = notes(&sim, "OCICleanupFailed");
+        assert!(
+            warned.iter().any(|note| note.contains(foreign.as_str()) && note.contains(ours.as_str())),
+            "{warned:?}"
+        );
+        sim.shut_down().await;
+    });
+}
+
+async fn push_by_hand(sim: &Simulation, tag: &str, artifact: &Artifact) -> Digest {
+    let handle = sim.store.handle("a person");
+    let endpoint = Endpoint::anonymous(crate::support::REGISTRY, true);
+    handle.push(&endpoint, RELEASE, tag, artifact).await.unwrap()
+}
+
+#[test]
+fn an_artifact_that_is_deleted_by_hand_while_it_is_bound_keeps_its_tag_and_says_so_once_for_each_stay() {
+    on_paused_time(|| async {
+        let sim = ready().await;
+        let tags = sim.tags();
+        let artifacts: Vec<_> = sim.server.objects("RenderArtifact").collect();
+        for artifact in &artifacts {
+            let name = artifact["metadata"]["name"].as_str().unwrap();
+            sim.delete(&format!("{HERE}/renderartifacts/{name}")).await;
+        }
+        pass(Duration::from_secs(3_600)).await;
+        assert_eq!(sim.tags(), tags, "the tags are kept");
+        assert!(is_ready(&sim, "one"));
+        assert_eq!(notes(&sim, "OCICleanupSkipped").len(), artifacts.len());
+        // A further owner is bound too, for no clean-up can begin.
+        install_second(&sim, "charts");
+        sim.until("the second Target is ready", |sim| is_ready(sim, "two")).await;
+        delete_target(&sim, "one").await;
+        delete_target(&sim, "two").await;
+        until_all_gone(&sim).await;
+        sim.shut_down().await;
+    });
+}
+
+// ---- requests that repeat ----
+
+#[test]
+fn requests_of_one_owner_that_repeat_during_an_outage_do_not_pile_up() {
+    on_paused_time(|| async {
+        let sim = Simulation::new();
+        install_platform(&sim);
+        let rule = FaultRule::new(ApiFault::unavailable()).actor("controller").verb(Verb::Create);
+        sim.server.add_fault(rule.resource("renderbindings"));
+        install_target(&sim, "one", "charts");
+        pass(Duration::from_secs(3_600)).await;
+        let mut waiting = 0;
+        let directory = &sim.running.shared.directory;
+        for key in directory.keys() {
+            if let Some(addr) = directory.find(&key) {
+                waiting += addr.snapshot().await.map_or(0, |snapshot| snapshot.requests);
+            }
+        }
+        assert_eq!(waiting, 1, "the Bind of the Target, once");
+        sim.server.set_faults(kube_embedded::FaultPlan::new());
+        sim.until("the Target is ready", |sim| is_ready(sim, "one")).await;
         sim.shut_down().await;
     });
 }

@@ -504,6 +504,23 @@ fn a_kept_tag_is_looked_at_only_after_the_wait_that_follows_a_start() {
 }
 
 #[test]
+fn a_kept_tag_is_pinned_to_the_registry_of_a_holder_before_it_is_looked_at() {
+    let world = world(Some(&terminating()), &[a_binding("berlin", "other")]);
+    let mut memory = ArtifactMemory { announced: uid(), ..confirmed() };
+    assert_eq!(next(&world, &mut memory, seconds(60)), ArtifactStep::Repin(registry("other")));
+}
+
+#[test]
+fn the_charts_address_is_written_though_the_watch_does_not_know_an_owner() {
+    let mut fresh = an_artifact();
+    fresh.status = None;
+    let mut world = world(Some(&fresh), &[a_binding("berlin", "charts")]);
+    world.targets.remove(&ObjectName::new("edge", "berlin"));
+    let step = next(&world, &mut ArtifactMemory::default(), seconds(0));
+    assert!(matches!(step, ArtifactStep::SetChartUrl(_)), "{step:?}");
+}
+
+#[test]
 fn each_stay_is_announced_once() {
     let bound = world(Some(&terminating()), &[a_binding("berlin", "charts")]);
     let mut memory = ArtifactMemory { looked: uid(), ..confirmed() };
