@@ -267,3 +267,29 @@ fn a_tasks_own_basic_auth_secret_goes_only_to_the_host_whose_registry_names_it()
         sim.shut_down().await;
     });
 }
+
+#[test]
+fn a_failed_look_for_earlier_versions_that_is_not_wanted_any_more_is_no_busy_loop() {
+    on_paused_time(|| async {
+        let sim = with_examples(|_| {});
+        sim.until("all Targets are ready", Simulation::all_ready).await;
+        for object in second_registry("wrong") {
+            sim.server.install(object).unwrap();
+        }
+        sim.until("late says so", |sim| {
+            sim.condition("Target", "fleet", "late", "BootstrapReady")
+                .is_some_and(|(_, reason, _)| reason == "Failed")
+        })
+        .await;
+        sim.delete("/apis/solar.opendefense.cloud/v1alpha1/namespaces/fleet/releasebindings/late-probe")
+            .await;
+        // An actor that wakes itself after no time at all would keep this clock from moving.
+        tokio::time::sleep(std::time::Duration::from_secs(600)).await;
+        sim.until("late has nothing to do", |sim| {
+            sim.condition("Target", "fleet", "late", "Ready")
+                .is_some_and(|(_, reason, _)| reason == "NoReleaseBindings")
+        })
+        .await;
+        sim.shut_down().await;
+    });
+}

@@ -136,9 +136,9 @@ fn failed(problem: CleanupProblem) -> ArtifactMemory {
 }
 
 /// A look at the tag with these credentials found this.
-fn sighted(registry_name: &str, found: Result<Option<&str>, &str>) -> Option<Sighting> {
+fn sighted(registry_name: &str, found: Result<Option<&str>, &str>) -> Sighting {
     let found = found.map(|found| found.map(str::to_owned)).map_err(str::to_owned);
-    Some(Sighting { uid: uid().unwrap(), registry: registry(registry_name), found })
+    Sighting { uid: uid().unwrap(), registry: registry(registry_name), found }
 }
 
 fn told(decision: BindDecision) -> String {
@@ -153,7 +153,7 @@ fn a_tag_that_the_registry_does_not_delete_is_looked_at_and_bound_again_if_it_ho
     let world = world(Some(&terminating()), &[]);
     let mut memory = failed(CleanupProblem::Refused);
     assert_eq!(bind_with(&world, &mut memory, &owner("berlin")), BindDecision::LookFirst);
-    memory.sighting = sighted("charts", Ok(Some("sha256:aa")));
+    memory.sighting = Some(sighted("charts", Ok(Some("sha256:aa"))));
     let wanted = BindDecision::Proceed { binding: BindingChange::Create, create_artifact: false };
     assert_eq!(bind_with(&world, &mut memory, &owner("berlin")), wanted);
 }
@@ -168,7 +168,7 @@ fn a_tag_that_holds_something_else_or_cannot_be_seen_is_not_bound_and_the_asker_
     ];
     for (found, said) in rows {
         let mut memory = failed(CleanupProblem::Refused);
-        memory.sighting = sighted("charts", found);
+        memory.sighting = Some(sighted("charts", found));
         let cause = told(bind_with(&world, &mut memory, &owner("berlin")));
         assert_eq!(cause, format!("registry does not support deletion; {said}"));
     }
@@ -178,9 +178,9 @@ fn a_tag_that_holds_something_else_or_cannot_be_seen_is_not_bound_and_the_asker_
 fn what_other_credentials_or_another_artifact_showed_is_no_leave_to_bind() {
     let world = world(Some(&terminating()), &[]);
     let mut memory = failed(CleanupProblem::Refused);
-    memory.sighting = sighted("other", Ok(Some("sha256:aa")));
+    memory.sighting = Some(sighted("other", Ok(Some("sha256:aa"))));
     assert_eq!(bind_with(&world, &mut memory, &owner("berlin")), BindDecision::LookFirst);
-    memory.sighting = sighted("charts", Ok(Some("sha256:aa")));
+    memory.sighting = Some(sighted("charts", Ok(Some("sha256:aa"))));
     memory.sighting.as_mut().unwrap().uid = "an earlier one".into();
     assert_eq!(bind_with(&world, &mut memory, &owner("berlin")), BindDecision::LookFirst);
 }
@@ -191,16 +191,19 @@ fn only_a_definite_refusal_lets_a_tag_stay() {
     for problem in [None, Some(CleanupProblem::Other), Some(CleanupProblem::NoCredentials)] {
         let mut memory = failed(CleanupProblem::Other);
         memory.cleanup.problem = problem;
-        memory.sighting = sighted("charts", Ok(Some("sha256:aa")));
+        memory.sighting = Some(sighted("charts", Ok(Some("sha256:aa"))));
         told(bind_with(&world, &mut memory, &owner("berlin")));
     }
 }
+
+/// Its name, the artifact, and how the memory differs.
+type Obstacle = (&'static str, api::RenderArtifact, fn(&mut ArtifactMemory));
 
 #[test]
 fn a_tag_does_not_stay_while_a_write_may_still_land_or_a_clean_up_is_out_or_its_digest_is_unknown() {
     let mut without_digest = terminating();
     without_digest.status.as_mut().unwrap().digest = None;
-    let rows: [(&str, api::RenderArtifact, fn(&mut ArtifactMemory)); 5] = [
+    let rows: [Obstacle; 5] = [
         ("no digest", without_digest, |_| {}),
         ("earlier incarnation", terminating(), |memory| memory.quiet_until = seconds(61)),
         ("unanswered write", terminating(), |memory| memory.under_way_until = Some(seconds(61))),
@@ -209,7 +212,7 @@ fn a_tag_does_not_stay_while_a_write_may_still_land_or_a_clean_up_is_out_or_its_
     ];
     for (row, artifact, change) in rows {
         let mut memory = failed(CleanupProblem::Refused);
-        memory.sighting = sighted("charts", Ok(Some("sha256:aa")));
+        memory.sighting = Some(sighted("charts", Ok(Some("sha256:aa"))));
         change(&mut memory);
         let decision = bind_with(&world(Some(&artifact), &[]), &mut memory, &owner("berlin"));
         assert!(matches!(decision, BindDecision::Terminating { .. }), "{row}: {decision:?}");
@@ -220,7 +223,7 @@ fn a_tag_does_not_stay_while_a_write_may_still_land_or_a_clean_up_is_out_or_its_
 fn a_clean_up_that_begins_takes_back_what_was_seen_of_the_tag() {
     let unbound = world(Some(&terminating()), &[]);
     let mut memory = failed(CleanupProblem::Refused);
-    memory.sighting = sighted("charts", Ok(Some("sha256:aa")));
+    memory.sighting = Some(sighted("charts", Ok(Some("sha256:aa"))));
     assert_eq!(next(&unbound, &mut memory, seconds(60)), ArtifactStep::CleanUp);
     assert_eq!(memory.sighting, None);
 }
