@@ -74,6 +74,11 @@ pub trait Reconcile: Sized + Send + Sync + 'static {
     /// One pass: observe, decide, act. Answers when to look again although nothing changed.
     fn reconcile(pass: &mut Pass<Self>) -> impl Future<Output = Result<Option<Duration>, PassError>> + Send;
 
+    /// Whether the later request makes the earlier one pointless, so that only the later is served and answered.
+    fn supersedes(_later: &Self::Request, _earlier: &Self::Request) -> bool {
+        false
+    }
+
     /// Whether nothing would be lost if the actor went: its object is gone, and its memory holds nothing.
     fn is_done(shared: &Shared, name: &ObjectName, memory: &Self::Memory) -> bool;
 }
@@ -168,9 +173,13 @@ impl<R: Reconcile> Pass<R> {
         lock(&self.requests).pop_front()
     }
 
-    /// Puts a request back to the front: it could not be served just now, and must not be lost.
+    /// Puts a request back to the front: it could not be served just now, and must not be lost, unless a later one has
+    /// made it pointless meanwhile.
     pub fn put_back(&self, request: R::Request) {
-        lock(&self.requests).push_front(request);
+        let mut requests = lock(&self.requests);
+        if !requests.iter().any(|later| R::supersedes(later, &request)) {
+            requests.push_front(request);
+        }
     }
 
     /// Sends an errand out when the pass has ended; what it brings back is the next pass's finding. One at a time.
@@ -586,7 +595,10 @@ impl<R: Reconcile> Handler<Asked<R::Request>> for ObjectActor<R> {
     fn handle(&mut self, Asked(request): Asked<R::Request>, ctx: &mut Context<Self>) {
         self.guarded(ctx, "a request", |actor, _| {
             let mut requests = lock(&actor.requests);
-            if requests.len() < REQUESTS || R::must_be_heard(&request) {
+            if let Some(earlier) = requests.iter_mut().find(|earlier| R::supersedes(&request, earlier)) {
+                *earlier = request;
+                actor.dirty.get_or_insert(Cause::Request);
+            } else if requests.len() < REQUESTS || R::must_be_heard(&request) {
                 requests.push_back(request);
                 actor.dirty.get_or_insert(Cause::Request);
             } else {

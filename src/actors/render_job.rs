@@ -54,7 +54,12 @@ pub struct ReadyChart {
 enum End {
     Outcome(JobOutcome),
     Input(String),
-    Surroundings { message: String, retry_after: Option<Duration> },
+    Surroundings {
+        message: String,
+        retry_after: Option<Duration>,
+    },
+    /// The registry answered 401 or 403.
+    Unauthorized(String),
 }
 
 impl From<End> for JobOutcome {
@@ -62,6 +67,9 @@ impl From<End> for JobOutcome {
         match end {
             End::Outcome(outcome) => outcome,
             End::Input(message) => Self::Failed { fault: Fault::Input, message },
+            End::Unauthorized(message) => {
+                Self::Failed { fault: Fault::Surroundings { retry_after: None }, message }
+            }
             End::Surroundings { message, retry_after } => {
                 Self::Failed { fault: Fault::Surroundings { retry_after }, message }
             }
@@ -71,7 +79,10 @@ impl From<End> for JobOutcome {
 
 impl From<AccessError> for End {
     fn from(error: AccessError) -> Self {
-        Self::Surroundings { message: error.to_string(), retry_after: None }
+        match error {
+            AccessError::Api(error) => error.into(),
+            error => Self::Surroundings { message: error.to_string(), retry_after: None },
+        }
     }
 }
 
@@ -99,6 +110,9 @@ impl From<OciError> for End {
         let retry_after = error.retry_after();
         match error.kind {
             OciErrorKind::TooLarge { .. } => Self::Input(error.to_string()),
+            OciErrorKind::Unauthorized { .. } | OciErrorKind::Forbidden { .. } => {
+                Self::Unauthorized(error.to_string())
+            }
             _ => Self::Surroundings { message: error.to_string(), retry_after },
         }
     }
@@ -190,9 +204,10 @@ impl Job {
         self.read_again().await?;
         let endpoint = self.endpoint().await?;
         let began = Instant::now();
-        let digest = match self.look(&endpoint).await? {
+        let looked = self.look(&endpoint).await.map_err(|end| self.with_mend(end));
+        let digest = match looked? {
             Some(digest) => digest,
-            None => self.upload(&endpoint).await?,
+            None => self.upload(&endpoint).await.map_err(|end| self.with_mend(end))?,
         };
         metrics::histogram!("solar_push_duration_seconds").record(began.elapsed());
         self.done(digest.as_str()).await
@@ -226,7 +241,7 @@ impl Job {
 
     /// Reads the task from the API, not the cache: only a task that still asks for this chart gets it pushed.
     async fn read_again(&self) -> Result<(), End> {
-        let task = self.shared.api.get::<RenderTask>(&self.submission.task).await?;
+        let task = self.shared.api.get_persistently::<RenderTask>(&self.submission.task).await?;
         match task {
             Some(task) if !is_stale(&task, &self.submission) => Ok(()),
             _ => Err(End::Outcome(JobOutcome::Stale)),
@@ -334,6 +349,15 @@ impl Job {
         }
         self.take_ticket();
         Ok(JobOutcome::Succeeded { digest: digest.to_owned(), chart_url: self.chart_url() })
+    }
+
+    /// Names the Secret to look at, where the registry did not take its credentials.
+    fn with_mend(&self, end: End) -> End {
+        let End::Unauthorized(message) = end else { return end };
+        let world = self.shared.cache.read();
+        let mend =
+            access::credentials_mend(&world, self.task.registry.as_ref(), self.task.push_secret.as_ref());
+        End::Surroundings { message: format!("{message}: {mend}"), retry_after: None }
     }
 
     fn chart_url(&self) -> String {

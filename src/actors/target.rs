@@ -101,10 +101,10 @@ impl Reconcile for TargetKind {
             }
         }
         let patience = (!pass.memory().done.is_empty()).then_some(PATIENCE);
+        // A look-up whose time has come is out, or is not wanted now: waiting for no time at all would be a busy loop.
         let now = pass.now();
-        let lookup = pass.memory().lookup.as_ref().map(|failed| failed.until.saturating_sub(now));
-        // While one is out, its end wakes this actor.
-        let lookup = lookup.filter(|wait| !wait.is_zero());
+        let until = pass.memory().lookup.as_ref().map(|failed| failed.until);
+        let lookup = until.and_then(|until| until.checked_sub(now)).filter(|wait| !wait.is_zero());
         Ok([plan.wake_after, patience, lookup].into_iter().flatten().min())
     }
 
@@ -167,7 +167,9 @@ fn plan(pass: &mut Pass<TargetKind>, target: &TargetRecord) -> target::TargetPla
     let world = shared.cache.read();
     pass.answers.retain(|from, (answer, since)| match answer {
         Answer::Bind(BindAnswer::Bound) => now < *since + PATIENCE && !is_seen(&world, target, &from.object),
-        Answer::Bind(BindAnswer::Terminating { retry_after, .. }) => now < *since + *retry_after,
+        Answer::Bind(
+            BindAnswer::Terminating { retry_after, .. } | BindAnswer::Refused { retry_after, .. },
+        ) => now < *since + *retry_after,
         Answer::Bind(BindAnswer::Collision { .. }) => now < *since + PATIENCE,
         _ => false,
     });
@@ -177,7 +179,9 @@ fn plan(pass: &mut Pass<TargetKind>, target: &TargetRecord) -> target::TargetPla
     });
     let answers: BTreeMap<_, _> = answers.collect();
     let ask_again = pass.answers.iter().filter_map(|(from, (answer, since))| match answer {
-        Answer::Bind(BindAnswer::Terminating { retry_after, .. }) => {
+        Answer::Bind(
+            BindAnswer::Terminating { retry_after, .. } | BindAnswer::Refused { retry_after, .. },
+        ) => {
             let left = (*since + *retry_after).saturating_sub(now);
             Some((from.object.name.clone(), wall.saturating_add(left).ok()?))
         }

@@ -56,11 +56,11 @@ enum Place {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum When {
     /// From the start on.
-    AtStart,
+    Starting,
     /// When everything is ready and at rest, and one object of the kind is touched.
-    AtRest(usize),
+    Resting(usize),
     /// While it ends in order.
-    AtTheEnd,
+    Ending,
 }
 
 impl Place {
@@ -98,31 +98,37 @@ fn cases() -> Vec<Case> {
                 "started: its first wake",
                 how,
                 message("a wake"),
-                When::AtStart,
+                When::Starting,
                 "the wake; a timer stands for it",
             );
             add(
                 "idle: a wake",
                 how,
                 message("a wake"),
-                When::AtRest(number),
+                When::Resting(number),
                 "the wake; a timer stands for it",
             );
-            add("its turn", how, message("its turn"), When::AtStart, "the turn; it asks for another");
-            add("its pass ends", how, message("the end of a pass"), When::AtStart, "what the pass found out");
+            add("its turn", how, message("its turn"), When::Starting, "the turn; it asks for another");
+            add(
+                "its pass ends",
+                how,
+                message("the end of a pass"),
+                When::Starting,
+                "what the pass found out",
+            );
         }
         add(
             "in a pass",
             Verdict::Panic,
             Place::Task(actor.clone()),
-            When::AtStart,
+            When::Starting,
             "the pass; answers kept for it",
         );
         add(
             "stopping: in a pass",
             Verdict::Panic,
             Place::Task(actor.clone()),
-            When::AtTheEnd,
+            When::Ending,
             "the pass; the next start makes up for it",
         );
         if kind == "Target" || kind == "RenderTask" {
@@ -131,7 +137,7 @@ fn cases() -> Vec<Case> {
                     "waiting for an answer: it comes",
                     how,
                     message("an answer"),
-                    When::AtStart,
+                    When::Starting,
                     "the answer; it is asked for again",
                 );
             }
@@ -142,7 +148,7 @@ fn cases() -> Vec<Case> {
                     "with queued requests: one more",
                     how,
                     message("a request"),
-                    When::AtStart,
+                    When::Starting,
                     "that request, which is made again; those in the queue stay",
                 );
             }
@@ -156,7 +162,7 @@ fn cases() -> Vec<Case> {
         "running",
         Verdict::Panic,
         Place::Task("job of ".into()),
-        When::AtStart,
+        When::Starting,
         "the render; the task tries again",
     );
     add(
@@ -164,7 +170,7 @@ fn cases() -> Vec<Case> {
         "running",
         Verdict::Panic,
         Place::Task("errand of Target".into()),
-        When::AtStart,
+        When::Starting,
         "the look; it is made again",
     );
     for loop_ in ["Target", "RenderTask", "RenderArtifact", "RenderBinding"] {
@@ -174,7 +180,7 @@ fn cases() -> Vec<Case> {
             "running",
             Verdict::Panic,
             place,
-            When::AtStart,
+            When::Starting,
             "its place in the stream; it lists anew",
         );
     }
@@ -191,7 +197,7 @@ fn cases() -> Vec<Case> {
                 message,
                 how,
                 Place::Message(part.to_owned(), message),
-                When::AtStart,
+                When::Starting,
                 "everything in memory; the next process starts from the API",
             );
         }
@@ -203,7 +209,7 @@ fn cases() -> Vec<Case> {
             "running",
             Verdict::Panic,
             Place::Task(task.to_owned()),
-            When::AtStart,
+            When::Starting,
             "everything in memory; the next process starts from the API",
         );
     }
@@ -264,20 +270,20 @@ impl Injection {
 
 async fn run(case: Case) -> Outcome {
     let injection = Arc::new(Injection { case: case.clone(), state: Mutex::default() });
-    if case.when == When::AtStart {
+    if case.when == When::Starting {
         injection.arm();
     }
     let sim = Simulation::hooked(injection.hook());
     sim.install_examples();
-    if case.when != When::AtStart {
+    if case.when != When::Starting {
         sim.until("all Targets are ready", Simulation::all_ready).await;
         tokio::time::sleep(Duration::from_secs(60)).await;
     }
     injection.arm();
     match case.when {
-        When::AtStart => {}
-        When::AtRest(number) => touch(&sim, number).await,
-        When::AtTheEnd => {
+        When::Starting => {}
+        When::Resting(number) => touch(&sim, number).await,
+        When::Ending => {
             // Something to do for everybody, so that passes run when the end begins.
             disturb_all(&sim).await;
             sim.until("a pass begins", |_| injection.was_hit()).await;

@@ -184,7 +184,7 @@ pub fn next(
     if let Some(until) = watch_lags(task, memory, now) {
         return TaskStep::Wait(Some(until));
     }
-    if let Some(wait) = not_yet(view, memory, now) {
+    if let Some(wait) = not_yet(task, view, memory, now) {
         return wait;
     }
     if let Some(step) = before_attempt(task, view, memory, wall) {
@@ -234,7 +234,17 @@ fn requested(task: &RenderTaskRecord) -> bool {
 }
 
 /// The wait after a failure, unless what it depended on has changed or a person asked.
-fn not_yet(view: &TaskView<'_>, memory: &mut TaskMemory, now: Moment) -> Option<TaskStep> {
+fn not_yet(
+    task: &RenderTaskRecord,
+    view: &TaskView<'_>,
+    memory: &mut TaskMemory,
+    now: Moment,
+) -> Option<TaskStep> {
+    if requested(task) {
+        memory.held = None;
+        memory.retry_at = None;
+        return None;
+    }
     if let Some((mark, until)) = &memory.held {
         if now < *until && *mark == held_mark(view) {
             return Some(TaskStep::Wait(Some(*until)));

@@ -59,7 +59,8 @@ impl Payloads {
         if let Some(kept) = self.kept::<K>(name, revision) {
             return Ok(kept);
         }
-        let object = api.get::<K>(name).await?.ok_or_else(|| PayloadError::Gone(name.clone()))?;
+        let object =
+            api.get_persistently::<K>(name).await?.ok_or_else(|| PayloadError::Gone(name.clone()))?;
         Ok(self.keep(object))
     }
 

@@ -79,6 +79,14 @@ pub enum BindAnswer {
         /// The coordinates that have the name.
         with: Coordinates,
     },
+    /// The API server does not let the binding or the artifact be made, or something else has its name; the same
+    /// request fails again until a person mends it.
+    Refused {
+        /// When to ask again.
+        retry_after: Duration,
+        /// What was refused and why, in one sentence.
+        cause: String,
+    },
 }
 
 /// What is known of earlier bootstrap versions of a Target that has none in its status.

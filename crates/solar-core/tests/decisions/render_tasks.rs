@@ -144,6 +144,17 @@ fn a_fault_of_the_surroundings_is_tried_again_after_a_while_and_at_once_when_the
 }
 
 #[test]
+fn a_person_who_asks_ends_the_wait_after_a_failure_of_the_surroundings() {
+    let (mut failed, mut memory) = after(surroundings("the registry answered 401"));
+    assert!(matches!(next(&failed, &VIEW, &mut memory, seconds(11)), TaskStep::Wait(Some(_))));
+    failed.render_request = Some("now".into());
+    let status = written(next(&failed, &VIEW, &mut memory, seconds(11)));
+    assert_eq!(status.observed_render_request.as_deref(), Some("now"));
+    failed.status = status;
+    assert_eq!(next(&failed, &VIEW, &mut memory, seconds(11)), TaskStep::Submit);
+}
+
+#[test]
 fn what_the_registry_asks_for_is_waited_for() {
     let fault = Fault::Surroundings { retry_after: Some(seconds(60)) };
     let (failed, mut memory) = after(JobOutcome::Failed { fault, message: "429".into() });
