@@ -218,15 +218,21 @@ pub enum Deed {
     },
 }
 
-/// Chooses what a user does next, among the objects that exist.
-pub fn deed(rng: &mut fastrand::Rng, existing: &impl Fn(&str) -> Vec<(String, String)>) -> Option<Deed> {
+/// Chooses what a user does next, among the objects that exist. `hot`: only what brings tags to come and go, again and
+/// again the same ones.
+pub fn deed(
+    rng: &mut fastrand::Rng,
+    hot: bool,
+    existing: &impl Fn(&str) -> Vec<(String, String)>,
+) -> Option<Deed> {
+    let roll = if hot { [0, 26, 38, 47, 72, 90, 95, 99][rng.usize(0..8)] } else { rng.u32(0..100) };
     let pick = |rng: &mut fastrand::Rng, kind: &'static str| rng.choice(existing(kind));
     let change =
         |kind, name: Option<(String, String)>, patch| Some(Deed::Change { kind, name: name?, patch });
     let delete = |kind, name: Option<(String, String)>| Some(Deed::Delete { kind, name: name? });
-    match rng.u32(0..100) {
+    match roll {
         0..22 => {
-            let patch = json!({ "spec": { "values": { "replicas": rng.u32(1..4) } } });
+            let patch = json!({ "spec": { "values": { "replicas": rng.u32(1..3) } } });
             let name = pick(rng, "Release");
             change("Release", name, patch)
         }

@@ -31,7 +31,7 @@ use crate::registries::Registries;
 use crate::trace::{Keep, Summary, Trace};
 
 /// Steps of users while everything goes wrong.
-const STEPS: u32 = 60;
+const STEPS: u32 = 80;
 /// How long a level is waited for, in virtual time.
 const PATIENCE: Duration = Duration::from_secs(3_600);
 /// Polls at one moment that can only be a loop.
@@ -144,6 +144,7 @@ impl World {
 struct Plan {
     behaviour: Deletes,
     kills: u32,
+    hot: bool,
     renders: usize,
     reconciles: usize,
 }
@@ -169,6 +170,7 @@ impl Plan {
         Self {
             behaviour,
             kills: rng.u32(0..8),
+            hot: rng.bool(),
             renders: [0, 1, 2, 20][rng.usize(0..4)],
             reconciles: [1, 3, 50][rng.usize(0..3)],
         }
@@ -268,7 +270,8 @@ impl Story {
         while self.steps_left > 0 {
             self.steps_left -= 1;
             self.step().await;
-            self.pause(&kill, 4_000).await;
+            let most = if self.plan.hot { 1 << self.rng.u32(3..12) } else { 4_000 };
+            self.pause(&kill, most).await;
             self.look(&running);
             if kill.is_dead() {
                 self.bury(&kill);
@@ -399,7 +402,7 @@ impl Story {
             self.install_secrets();
         }
         let world = self.world.clone();
-        let Some(deed) = fleet::deed(&mut self.rng, &|kind| world.names(kind)) else { return };
+        let Some(deed) = fleet::deed(&mut self.rng, self.plan.hot, &|kind| world.names(kind)) else { return };
         self.world.trace.line(format_args!("user {deed:?}"));
         match deed {
             Deed::Change { kind, name, patch } => self.request("PATCH", kind, &name, &patch).await,
@@ -612,13 +615,13 @@ fn registry_fault(world: &World, plan: Plan, rng: &mut fastrand::Rng, actor: &st
         return OciFault::None;
     }
     match rng.u32(0..100) {
-        0..3 => OciFault::Cut,
-        3..6 => OciFault::CutAfterEffect,
-        6..8 => OciFault::status(503, ""),
-        8..9 => OciFault::Status { status: 429, code: "TOOMANYREQUESTS", retry_after: Some(2) },
-        9..11 => OciFault::Latency(Duration::from_millis(rng.u64(1..5_000))),
-        11..12 => OciFault::HangAfterEffect,
-        12..14 => OciFault::CutAndLandLater(LATEST.mul_f64(rng.f64())),
+        0..2 => OciFault::Cut,
+        2..5 => OciFault::CutAfterEffect,
+        5..7 => OciFault::status(503, ""),
+        7..8 => OciFault::Status { status: 429, code: "TOOMANYREQUESTS", retry_after: Some(2) },
+        8..9 => OciFault::HangAfterEffect,
+        9..14 => OciFault::CutAndLandLater(LATEST.mul_f64(rng.f64())),
+        14..44 => OciFault::Latency(Duration::from_millis(rng.u64(1..3_000))),
         _ => OciFault::None,
     }
 }
