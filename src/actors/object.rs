@@ -32,6 +32,7 @@ use crate::messages::object::{
     Answer, Answered, AskWhetherIdle, Asked, Cause, GateOpened, GetSnapshot, Snapshot, Woken,
 };
 use crate::messages::root::Retire;
+use crate::telemetry::metrics::ActorGauge;
 
 /// Mail that an object actor holds back: one wake, one leave from the gate, and requests or answers. A release that
 /// every Target of a large namespace shares gets a Bind from each at once; whoever finds the box full asks again.
@@ -204,6 +205,7 @@ pub struct ObjectActor<R: Reconcile> {
     passes: u64,
     restarts: u32,
     next_wake: Option<Instant>,
+    gauge: ActorGauge,
 }
 
 /// Says that a wake is on its way, so that there is never more than one in the mailbox.
@@ -288,12 +290,12 @@ pub fn start<R: Reconcile>(shared: &Arc<Shared>, key: &ActorKey, restarted: bool
         passes: 0,
         restarts: u32::from(restarted),
         next_wake: None,
+        gauge: ActorGauge::new(R::KIND.0),
     };
     let addr = Supervisor::start_in_arbiter(shared.arbiter(key), move |ctx| {
         ctx.set_mailbox_capacity(MAILBOX);
         actor
     });
-    metrics::gauge!("solar_actors", "kind" => R::KIND.0).increment(1.0);
     Arc::new(Handle { addr, woken })
 }
 
@@ -312,12 +314,6 @@ impl<R: Reconcile> Supervised for ObjectActor<R> {
     }
 }
 
-impl<R: Reconcile> Drop for ObjectActor<R> {
-    fn drop(&mut self) {
-        metrics::gauge!("solar_actors", "kind" => R::KIND.0).decrement(1.0);
-    }
-}
-
 impl<R: Reconcile> ObjectActor<R> {
     /// Runs `handle`, then whatever the mailbox's mark and the new state call for. A panic restarts the actor.
     fn guarded(&mut self, ctx: &mut Context<Self>, handle: impl FnOnce(&mut Self, &mut Context<Self>)) {
@@ -330,6 +326,17 @@ impl<R: Reconcile> ObjectActor<R> {
         }));
         if let Err(payload) = outcome {
             self.crashed(ctx, &panic_message(payload.as_ref()));
+        }
+        self.gauge.set(self.state());
+    }
+
+    /// What the actor does, in a word of a closed set.
+    fn state(&self) -> &'static str {
+        match self.phase {
+            Phase::Idle if self.errand_out => "errand",
+            Phase::Idle => "idle",
+            Phase::Queued => "queued",
+            Phase::Running => "running",
         }
     }
 
@@ -575,12 +582,7 @@ impl<R: Reconcile> Handler<GetSnapshot> for ObjectActor<R> {
 
     fn handle(&mut self, _: GetSnapshot, _: &mut Context<Self>) -> Snapshot {
         Snapshot {
-            state: match self.phase {
-                Phase::Idle if self.errand_out => "errand",
-                Phase::Idle => "idle",
-                Phase::Queued => "queued",
-                Phase::Running => "running",
-            },
+            state: self.state(),
             requests: lock(&self.requests).len(),
             last_cause: self.last_cause.map(Cause::as_str),
             passes: self.passes,

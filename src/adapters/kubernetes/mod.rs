@@ -3,15 +3,19 @@
 mod api;
 mod backoff;
 mod cache;
+mod connect;
 mod error;
 mod events;
 mod patch;
 mod payloads;
+mod requests;
 
-pub use api::{Api, Expect, Namespaced};
+pub use api::{Api, Expect, Namespaced, kind_name};
 pub use backoff::WatchBackoff;
 pub use cache::Cache;
+pub use connect::{Cluster, ConnectError};
 pub use error::{ApiError, Problem};
 pub use events::{EventSink, Regarding, deliver};
 pub use patch::{add_finalizer, merge_difference, remove_finalizer};
 pub use payloads::{PayloadError, Payloads};
+pub use requests::{CountRequests, Counted, counted};
