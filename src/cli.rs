@@ -22,11 +22,11 @@ pub struct Cli {
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Run the controller against a cluster
+    Run(RunArgs),
     /// Run everything in this process: a Kubernetes API, an OCI registry, the controller and example objects
     #[cfg(feature = "dev")]
     Dev(crate::dev::DevArgs),
-    /// Run the controller against a cluster
-    Run(RunArgs),
     /// Render a RenderTask manifest to a directory or a .tgz, without a cluster
     Render(RenderArgs),
     /// Print the custom resource definitions, or write them to a directory

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -149,7 +150,7 @@ pub struct ControllerArgs {
     /// `dev`
     #[arg(long, env = "SOLAR_METRICS_BIND_ADDRESS", value_name = "ADDRESS")]
     pub metrics_bind_address: Option<BindAddress>,
-    /// How log lines on standard error look; which there are is said by the variable SOLAR_LOG, such as
+    /// How log lines on standard error look; the variable SOLAR_LOG says which there are, such as
     /// solar_controller=debug
     #[arg(long, env = "SOLAR_LOG_FORMAT", default_value = "text", value_name = "FORMAT")]
     pub log_format: LogFormat,
@@ -287,10 +288,13 @@ impl ListenAddress {
         Self { host: "127.0.0.1".to_owned(), port: 0 }
     }
 
-    /// Listens there; a name is resolved, and its first address that can be listened at is taken.
+    /// Listens there; a name is resolved, and its first address that can be listened at is taken, IPv4 before IPv6.
     pub async fn listen(&self) -> std::io::Result<TcpListener> {
         if !self.host.is_empty() {
-            return TcpListener::bind((self.host.as_str(), self.port)).await;
+            let found = tokio::net::lookup_host((self.host.as_str(), self.port)).await?;
+            let mut addresses: Vec<SocketAddr> = found.collect();
+            addresses.sort_by_key(SocketAddr::is_ipv6);
+            return TcpListener::bind(addresses.as_slice()).await;
         }
         // The first is IPv4 too, where the machine speaks both.
         match TcpListener::bind(("::", self.port)).await {

@@ -30,19 +30,27 @@ fn flags() -> String {
         Every flag can be given by the variable beside it; the flag wins. A wrong value is refused at the start.\n"
         .to_owned();
     let cli = Cli::command();
+    let shared: Vec<_> = cli.find_subcommand("run").into_iter().flat_map(Command::get_arguments).collect();
     for command in cli.get_subcommands().filter(|command| !command.is_hide_set()) {
-        section(&mut page, command);
+        section(&mut page, command, &shared);
     }
     page
 }
 
-fn section(page: &mut String, command: &Command) {
+/// One command's flags; `dev` has those of `run` too, which are `shared`.
+fn section(page: &mut String, command: &Command, shared: &[&Arg]) {
     let about = command.get_about().map(ToString::to_string).unwrap_or_default();
     // Writing to a String does not fail.
     let _ = write!(page, "\n## solar-controller {}\n\n{about}.\n\n", command.get_name());
+    let is_dev = command.get_name() == "dev";
+    if is_dev {
+        page.push_str(
+            "It takes the flags of `run` too, but for `--kubeconfig` and `--context`, and these:\n\n",
+        );
+    }
     page.push_str("| flag | variable | default | what it does |\n| --- | --- | --- | --- |\n");
-    let own = command.get_arguments().filter(|arg| !matches!(arg.get_id().as_str(), "help" | "version"));
-    own.for_each(|arg| row(page, arg));
+    let is_told = |arg: &&Arg| is_dev && shared.iter().any(|told| told.get_id() == arg.get_id());
+    command.get_arguments().filter(|arg| !is_told(arg)).for_each(|arg| row(page, arg));
 }
 
 fn row(page: &mut String, arg: &Arg) {

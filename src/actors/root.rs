@@ -35,9 +35,9 @@ use super::target::TargetKind;
 use super::timers;
 use super::watch::Watch;
 use crate::adapters::kubernetes::{EventSink, Namespaced, deliver, kind_name};
-use crate::messages::gate::{Close, GetGateSnapshot, Open};
+use crate::messages::gate::{Close, GateSnapshot, GetGateSnapshot, Open};
 use crate::messages::object::Cause;
-use crate::messages::render_pool::StopRendering;
+use crate::messages::render_pool::{GetPoolSnapshot, PoolSnapshot, StopRendering};
 pub use crate::messages::root::State;
 use crate::messages::root::{Begin, CriticalPartDied, GetState, KindSynced, Retire, ShutDown};
 use crate::messages::watch::{StartWatching, StopWatching};
@@ -130,7 +130,6 @@ impl Running {
     /// How far the root is; `None` when an actor that must always answer does not within `patience`: the root, the gate,
     /// or anybody on one of the actors' threads.
     pub async fn answers(&self, patience: Duration) -> Option<State> {
-        let gate = self.shared.gate.get()?;
         let threads = self.shared.arbiters.iter().map(|arbiter| {
             let (tell, told) = oneshot::channel();
             // A thread that has ended drops the closure, and nothing is told.
@@ -142,8 +141,8 @@ impl Running {
             for told in threads {
                 told.await.ok()?;
             }
-            gate.send(GetGateSnapshot).await.ok()?;
-            self.root.send(GetState).await.ok()
+            self.gate_snapshot().await?;
+            self.state().await
         };
         tokio::time::timeout(patience, asked).await.ok()?
     }
@@ -151,6 +150,16 @@ impl Running {
     /// How far the root is; `None` when it has ended.
     pub async fn state(&self) -> Option<State> {
         self.root.send(GetState).await.ok()
+    }
+
+    /// The gate's state; `None` when it has ended.
+    pub async fn gate_snapshot(&self) -> Option<GateSnapshot> {
+        self.shared.gate.get()?.send(GetGateSnapshot).await.ok()
+    }
+
+    /// The render pool's state; `None` when it has ended.
+    pub async fn pool_snapshot(&self) -> Option<PoolSnapshot> {
+        self.shared.pool.get()?.send(GetPoolSnapshot).await.ok()
     }
 
     /// Ready when a critical part has died; says which and why.

@@ -47,10 +47,10 @@ pub struct DevArgs {
     #[arg(long, env = "SOLAR_NO_EXAMPLES")]
     pub no_examples: bool,
     /// End as soon as every example Target is ready (exit code 0), or when the timeout is over (exit code 1)
-    #[arg(long)]
+    #[arg(long, env = "SOLAR_EXIT_WHEN_READY")]
     pub exit_when_ready: bool,
     /// How long the examples may take to become ready
-    #[arg(long, default_value = "2m", value_parser = duration)]
+    #[arg(long, env = "SOLAR_TIMEOUT", default_value = "2m", value_parser = duration, value_name = "DURATION")]
     pub timeout: Duration,
     /// How the controller works.
     #[command(flatten)]

@@ -69,7 +69,7 @@ impl Endpoints {
                 keep_small(kept).await;
                 Ok(())
             }));
-            tasks.push(spawner.spawn_pass("metrics", serve_metrics(listener, metrics)));
+            tasks.push(spawner.spawn_pass("metrics", serve_metrics(listener, metrics, running.clone())));
         }
         Serving { tasks }
     }

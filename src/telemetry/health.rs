@@ -9,6 +9,7 @@ use axum::extract::State as Shared;
 use axum::http::{StatusCode, header};
 use axum::response::IntoResponse;
 use axum::routing::get;
+use metrics::gauge;
 use metrics_exporter_prometheus::PrometheusHandle;
 use tokio::net::TcpListener;
 
@@ -32,13 +33,38 @@ pub async fn serve_health(listener: TcpListener, running: Running) -> std::io::R
 }
 
 /// Serves `/metrics` for ever.
-pub async fn serve_metrics(listener: TcpListener, metrics: PrometheusHandle) -> std::io::Result<()> {
-    let text = |Shared(metrics): Shared<PrometheusHandle>| async move {
-        let kind = "text/plain; version=0.0.4; charset=utf-8";
-        ([(header::CONTENT_TYPE, kind)], metrics.render()).into_response()
-    };
-    let routes = Router::new().route("/metrics", get(text)).with_state(metrics);
+pub async fn serve_metrics(
+    listener: TcpListener,
+    metrics: PrometheusHandle,
+    running: Running,
+) -> std::io::Result<()> {
+    let routes = Router::new().route("/metrics", get(text)).with_state(Arc::new((metrics, running)));
     axum::serve(listener, routes).await
+}
+
+async fn text(Shared(told): Shared<Arc<(PrometheusHandle, Running)>>) -> impl IntoResponse {
+    let (metrics, running) = told.as_ref();
+    look_at_queues(running).await;
+    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], metrics.render())
+}
+
+/// Sets the gauges that only gate and pool know. Who does not answer keeps the old ones.
+async fn look_at_queues(running: &Running) {
+    let asked = async { (running.gate_snapshot().await, running.pool_snapshot().await) };
+    let Ok((gate, pool)) = tokio::time::timeout(PATIENCE, asked).await else { return };
+    if let Some(gate) = gate {
+        gauge!("solar_gate_slots_in_use").set(number(gate.in_use));
+        gauge!("solar_gate_queue").set(number(gate.queued));
+    }
+    if let Some(pool) = pool {
+        gauge!("solar_render_queue", "waits_for" => "slot").set(number(pool.queued));
+        gauge!("solar_render_queue", "waits_for" => "render").set(number(pool.joined));
+    }
+}
+
+/// As a gauge takes it; nothing here is counted beyond four billion.
+fn number(count: usize) -> f64 {
+    f64::from(u32::try_from(count).unwrap_or(u32::MAX))
 }
 
 /// Keeps what is recorded small, for ever: samples pile up until they are put into buckets.

@@ -92,6 +92,8 @@ pub const FAMILIES: &[Family] = &[
         &[],
         "Kubernetes events that were not written because too many were waiting.",
     ),
+    family("solar_gate_queue", Measure::Gauge, &[], "Actors that wait for leave to run a pass."),
+    family("solar_gate_slots_in_use", Measure::Gauge, &[], "Passes that run."),
     family(
         "solar_oci_requests_total",
         Measure::Counter,
@@ -127,6 +129,12 @@ pub const FAMILIES: &[Family] = &[
         Measure::Counter,
         &[],
         "Render tasks that waited for a render of equal content.",
+    ),
+    family(
+        "solar_render_queue",
+        Measure::Gauge,
+        &["waits_for"],
+        "Render tasks that wait for a free slot, or for a render of equal content.",
     ),
     family(
         "solar_render_refusals_total",
