@@ -240,12 +240,15 @@ fn only_the_named_controllers_run_and_only_what_they_need_is_watched() {
 #[test]
 fn a_second_signal_ends_it_at_once_while_the_first_lets_passes_finish() {
     let world = World::new(&[]);
-    // Secrets are read within passes and jobs, which then wait for the answer.
-    world.server.add_fault(FaultRule::new(Fault::Hang).verb(Verb::Get).resource("secrets"));
+    // Passes of Releases wait for the answer to their first write.
+    world.server.add_fault(FaultRule::new(Fault::Hang).verb(Verb::Patch).resource("releases"));
     world.install_examples(&[]);
     let mut program = world.run(&["--shutdown-grace", "10m"]);
-    world.until("a job waits for a Secret", &program.log, || {
-        world.server.count_requests(Verb::Get, "secrets") > 0
+    world.until("the passes of all Releases wait", &program.log, || {
+        let scraped = Scraped::read(&world::get(&program.metrics, "/metrics").1);
+        let running = scraped.sum("solar_actors", &[("kind", "Release"), ("state", "running")]);
+        let passes = scraped.sum("solar_gate_slots_in_use", &[]);
+        running + 0.5 > world.server.count("Release") as f64 && passes >= running
     });
     program.signal("-TERM");
     world.until("it is ready no longer", &program.log, || {
