@@ -23,10 +23,10 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Run the controller against a cluster
-    Run(RunArgs),
+    Run(Box<RunArgs>),
     /// Run everything in this process: a Kubernetes API, an OCI registry, the controller and example objects
     #[cfg(feature = "dev")]
-    Dev(crate::dev::DevArgs),
+    Dev(Box<crate::dev::DevArgs>),
     /// Render a RenderTask manifest to a directory or a .tgz, without a cluster
     Render(RenderArgs),
     /// Print the custom resource definitions, or write them to a directory
@@ -67,11 +67,12 @@ pub struct ReferenceArgs {
 pub fn run(cli: Cli) -> ExitCode {
     let done = match cli.command {
         #[cfg(feature = "dev")]
-        Command::Dev(mut args) => {
+        Command::Dev(args) => {
+            let mut args = *args;
             args.controller = args.controller.with_dev_defaults();
             return checked(args.controller.check(), || crate::dev::run(args));
         }
-        Command::Run(args) => return checked(args.controller.check(), || run_command::run(args)),
+        Command::Run(args) => return checked(args.controller.check(), || run_command::run(*args)),
         Command::Render(args) => render(&args),
         Command::Crds(args) => crds(&args),
         Command::Reference(args) => reference::write(&args.output_dir),

@@ -320,10 +320,8 @@ impl Handler<KindSynced> for Root {
         }
         // While it starts, not while it ends: a list may come in behind the order to stop.
         if matches!(*self.state.borrow(), State::Syncing(_)) {
-            self.tell(match self.unsynced.is_empty() {
-                true => State::Running,
-                false => State::Syncing(self.unsynced.clone()),
-            });
+            let all = self.unsynced.is_empty();
+            self.tell(if all { State::Running } else { State::Syncing(self.unsynced.clone()) });
             self.open_gate();
         }
     }

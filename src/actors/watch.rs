@@ -41,9 +41,9 @@ impl Scopes {
     }
 
     /// Notes that `scope` is listed; answers whether all are.
-    fn listed(&self, scope: &Option<Arc<str>>) -> bool {
+    fn listed(&self, scope: Option<&Arc<str>>) -> bool {
         let mut unlisted = self.unlisted.lock().unwrap_or_else(PoisonError::into_inner);
-        unlisted.remove(scope);
+        unlisted.retain(|other| other.as_ref() != scope);
         unlisted.is_empty()
     }
 }
@@ -182,7 +182,9 @@ impl Stream {
                         shared.wake_all(&concerned, Cause::Change);
                     }
                     // The root holds mail for every kind; a full box would mean that it has ended.
-                    if self.scopes.listed(&self.scope) && self.root.send(KindSynced { kind }).await.is_err() {
+                    if self.scopes.listed(self.scope.as_ref())
+                        && self.root.send(KindSynced { kind }).await.is_err()
+                    {
                         return;
                     }
                 }

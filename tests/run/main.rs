@@ -18,6 +18,10 @@ use solar_controller::reference;
 use solar_controller::telemetry::metrics::FAMILIES;
 use world::{Program, World};
 
+fn number(count: usize) -> f64 {
+    u32::try_from(count).unwrap().into()
+}
+
 /// The exit code, once it has ended.
 fn code(world: &World, program: &mut Program) -> Option<i32> {
     let log = program.log.clone();
@@ -119,7 +123,7 @@ fn tells_what_happened(world: &World, program: &Program) {
 
     let is = |name: &str, labels: &[(&str, &str)], wanted: usize| {
         let sum = scraped.sum(name, labels);
-        assert!((sum - wanted as f64).abs() < 0.5, "{name} {labels:?}: {sum} instead of {wanted}");
+        assert!((sum - number(wanted)).abs() < 0.5, "{name} {labels:?}: {sum} instead of {wanted}");
     };
     is("solar_build_info", &[("version", env!("CARGO_PKG_VERSION"))], 1);
     for kind in ["Target", "RenderTask", "RenderArtifact", "Release", "ReleaseBinding"] {
@@ -248,7 +252,7 @@ fn a_second_signal_ends_it_at_once_while_the_first_lets_passes_finish() {
         let scraped = Scraped::read(&world::get(&program.metrics, "/metrics").1);
         let running = scraped.sum("solar_actors", &[("kind", "Release"), ("state", "running")]);
         let passes = scraped.sum("solar_gate_slots_in_use", &[]);
-        running + 0.5 > world.server.count("Release") as f64 && passes >= running
+        running + 0.5 > number(world.server.count("Release")) && passes >= running
     });
     program.signal("-TERM");
     world.until("it is ready no longer", &program.log, || {

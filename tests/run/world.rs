@@ -147,8 +147,8 @@ impl World {
         let log = program.log.clone();
         self.until("the program has started", &log, || log.started_line().is_some());
         let line = log.started_line().unwrap();
-        program.health = line["health"].as_str().unwrap().to_owned();
-        program.metrics = line["metrics"].as_str().unwrap().to_owned();
+        let address = |field: &str| line[field].as_str().unwrap().to_owned();
+        (program.health, program.metrics) = (address("health"), address("metrics"));
         program
     }
 }
