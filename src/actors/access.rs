@@ -168,7 +168,7 @@ async fn secret_credentials(
 }
 
 async fn read_secret(shared: &Shared, secret: &ObjectName) -> Result<Secret, AccessError> {
-    let found = shared.api.get::<Secret>(secret).await?;
+    let found = shared.api.get_persistently::<Secret>(secret).await?;
     found.ok_or_else(|| AccessError::SecretNotFound(secret.clone()))
 }
 
@@ -185,6 +185,20 @@ fn credentials_in(
         Credential::Basic { username, password } => Credentials::Basic { username, password },
         Credential::IdentityToken { token } => Credentials::IdentityToken { token },
     })
+}
+
+/// What to mend where a registry answered 401 or 403 to the credentials of `registry`, or of the task's own `secret`.
+pub fn credentials_mend(world: &World, registry: Option<&ObjectName>, secret: Option<&ObjectName>) -> String {
+    match (registry, secret) {
+        (Some(name), _) => {
+            match world.registries.get(name).and_then(|registry| registry.solar_secret.as_ref()) {
+                Some(secret) => format!("check Secret {secret}, which Registry {name} names"),
+                None => format!("name a Secret with credentials in spec.solarSecretRef of Registry {name}"),
+            }
+        }
+        (None, Some(secret)) => format!("check Secret {secret}"),
+        (None, None) => "name a Registry in spec.registryRef or a Secret in spec.pushSecretRef".to_owned(),
+    }
 }
 
 /// Registry, grant and host as they are now, in a form that differs when one of them does: worth another attempt.

@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use actix::{Actor, Context, Handler};
 use solar_core::routes::{ActorKey, ActorKind};
 
+use super::supervision;
 use super::system::Shared;
 use crate::messages::gate::{Close, Enter, GateSnapshot, GetGateSnapshot, Open, Slot, SlotReturned};
 
@@ -86,9 +87,17 @@ impl Actor for Gate {
     type Context = Context<Self>;
 }
 
-impl actix::Supervised for Gate {}
-
 impl Gate {
+    fn guarded<T: Default>(
+        &mut self,
+        ctx: &mut Context<Self>,
+        message: &str,
+        handle: impl FnOnce(&mut Self) -> T,
+    ) -> T {
+        let shared = self.shared.clone();
+        supervision::guard_critical(&shared, "the gate", message, self, ctx, |gate, _| handle(gate))
+    }
+
     /// How much mail the gate holds.
     pub const fn mailbox() -> usize {
         MAILBOX
@@ -98,36 +107,42 @@ impl Gate {
 impl Handler<Enter> for Gate {
     type Result = ();
 
-    fn handle(&mut self, enter: Enter, _: &mut Context<Self>) {
-        self.queues.entry(enter.key.kind).or_default().push_back(enter.key);
-        self.admit();
+    fn handle(&mut self, enter: Enter, ctx: &mut Context<Self>) {
+        self.guarded(ctx, "an actor that wants in", |gate| {
+            gate.queues.entry(enter.key.kind).or_default().push_back(enter.key);
+            gate.admit();
+        });
     }
 }
 
 impl Handler<SlotReturned> for Gate {
     type Result = ();
 
-    fn handle(&mut self, _: SlotReturned, _: &mut Context<Self>) {
-        self.admit();
+    fn handle(&mut self, _: SlotReturned, ctx: &mut Context<Self>) {
+        self.guarded(ctx, "a slot that came back", Self::admit);
     }
 }
 
 impl Handler<Open> for Gate {
     type Result = ();
 
-    fn handle(&mut self, open: Open, _: &mut Context<Self>) {
-        self.open.extend(open.kinds);
-        self.admit();
+    fn handle(&mut self, open: Open, ctx: &mut Context<Self>) {
+        self.guarded(ctx, "its opening", |gate| {
+            gate.open.extend(open.kinds);
+            gate.admit();
+        });
     }
 }
 
 impl Handler<Close> for Gate {
     type Result = usize;
 
-    fn handle(&mut self, _: Close, _: &mut Context<Self>) -> usize {
-        self.closed = true;
-        self.collect();
-        self.in_use
+    fn handle(&mut self, _: Close, ctx: &mut Context<Self>) -> usize {
+        self.guarded(ctx, "its closing", |gate| {
+            gate.closed = true;
+            gate.collect();
+            gate.in_use
+        })
     }
 }
 

@@ -13,6 +13,7 @@ pub mod render_job;
 pub mod render_pool;
 pub mod render_task;
 pub mod root;
+pub mod supervision;
 pub mod system;
 pub mod target;
 pub mod timers;

@@ -7,14 +7,13 @@
 
 use std::any::Any;
 use std::collections::{BTreeMap, VecDeque};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use actix::fut::ActorFutureExt;
 use actix::prelude::SendError;
-use actix::{Actor, ActorContext, Addr, AsyncContext, Context, Handler, Supervised, Supervisor, WrapFuture};
+use actix::{Actor, Addr, AsyncContext, Context, Handler, Supervised, Supervisor, WrapFuture};
 use futures::future::BoxFuture;
 use solar_core::backoff;
 use solar_core::object::ObjectName;
@@ -24,7 +23,8 @@ use tokio::time::Instant;
 use tracing::Instrument as _;
 
 use super::directory::{ObjectAddr, Undelivered};
-use super::pass::{Died, PassHandle, panic_message};
+use super::pass::{Died, PassHandle};
+use super::supervision;
 use super::system::Shared;
 use crate::adapters::kubernetes::{ApiError, PayloadError};
 use crate::messages::gate::{Enter, Slot, SlotReturned};
@@ -46,6 +46,9 @@ const RETRY_CAP: Duration = Duration::from_secs(300);
 /// Wait after a conflict, which is normal: the watch needs a moment to catch up.
 const CONFLICT_WAIT: Duration = Duration::from_millis(50);
 
+/// Wait for a pass that was ended from outside to let go.
+const STILL_PASSING: Duration = Duration::from_millis(10);
+
 /// Retries after such a short wait before they are spaced out like any other failure.
 const QUIET_RETRIES: u32 = 5;
 
@@ -60,11 +63,22 @@ pub trait Reconcile: Sized + Send + Sync + 'static {
     /// What an errand brings back.
     type Finding: Send + Sync + Unpin + 'static;
 
+    /// Whether `request` is taken however many wait: whoever sends it will not ask again, and their number is bounded.
+    fn must_be_heard(request: &Self::Request) -> bool {
+        let _ = request;
+        false
+    }
+
     /// The memory of a fresh actor; `restarted` when an earlier one for this name has died in this process.
     fn memory(shared: &Shared, restarted: bool) -> Self::Memory;
 
     /// One pass: observe, decide, act. Answers when to look again although nothing changed.
     fn reconcile(pass: &mut Pass<Self>) -> impl Future<Output = Result<Option<Duration>, PassError>> + Send;
+
+    /// Whether the later request makes the earlier one pointless, so that only the later is served and answered.
+    fn supersedes(_later: &Self::Request, _earlier: &Self::Request) -> bool {
+        false
+    }
 
     /// Whether nothing would be lost if the actor went: its object is gone, and its memory holds nothing.
     fn is_done(shared: &Shared, name: &ObjectName, memory: &Self::Memory) -> bool;
@@ -160,9 +174,13 @@ impl<R: Reconcile> Pass<R> {
         lock(&self.requests).pop_front()
     }
 
-    /// Puts a request back to the front: it could not be served just now, and must not be lost.
+    /// Puts a request back to the front: it could not be served just now, and must not be lost, unless a later one has
+    /// made it pointless meanwhile.
     pub fn put_back(&self, request: R::Request) {
-        lock(&self.requests).push_front(request);
+        let mut requests = lock(&self.requests);
+        if !requests.iter().any(|later| R::supersedes(later, &request)) {
+            requests.push_front(request);
+        }
     }
 
     /// Sends an errand out when the pass has ended; what it brings back is the next pass's finding. One at a time.
@@ -198,6 +216,10 @@ pub struct ObjectActor<R: Reconcile> {
     errand_out: bool,
     dirty: Option<Cause>,
     phase: Phase,
+    /// Whether a pass is awaited.
+    pass_out: bool,
+    /// Held by the task of a pass for as long as it exists.
+    passing: Arc<()>,
     failures: u32,
     rng: fastrand::Rng,
     last_cause: Option<Cause>,
@@ -283,6 +305,8 @@ pub fn start<R: Reconcile>(shared: &Arc<Shared>, key: &ActorKey, restarted: bool
         errand_out: false,
         dirty: None,
         phase: Phase::Idle,
+        pass_out: false,
+        passing: Arc::default(),
         failures: 0,
         rng: shared.rng(&key.to_string()),
         last_cause: None,
@@ -305,27 +329,33 @@ impl<R: Reconcile> Actor for ObjectActor<R> {
 
 impl<R: Reconcile> Supervised for ObjectActor<R> {
     fn restarting(&mut self, _: &mut Context<Self>) {
-        self.restarts += 1;
-        self.phase = Phase::Idle;
-        self.answers.clear();
-        self.finding = None;
+        // The new context knows nothing of the tasks that the old one waited for: they are ended.
+        self.pass_out = false;
         self.errand_out = false;
-        self.dirty = Some(Cause::Retry);
+        self.start_again();
     }
 }
 
 impl<R: Reconcile> ObjectActor<R> {
-    /// Runs `handle`, then whatever the mailbox's mark and the new state call for. A panic restarts the actor.
-    fn guarded(&mut self, ctx: &mut Context<Self>, handle: impl FnOnce(&mut Self, &mut Context<Self>)) {
-        let outcome = catch_unwind(AssertUnwindSafe(|| {
-            handle(self, ctx);
-            if self.woken.0.swap(false, Ordering::AcqRel) {
-                self.dirty.get_or_insert(Cause::Change);
+    /// Runs `handle`, then whatever the mailbox's mark and the new state call for, behind the panic boundary.
+    fn guarded(
+        &mut self,
+        ctx: &mut Context<Self>,
+        message: &'static str,
+        handle: impl FnOnce(&mut Self, &mut Context<Self>),
+    ) {
+        let (shared, key) = (self.shared.clone(), self.key.clone());
+        let handled = supervision::guard(&shared, &key, message, self, ctx, |actor, ctx| {
+            handle(actor, ctx);
+            if actor.woken.0.swap(false, Ordering::AcqRel) {
+                actor.dirty.get_or_insert(Cause::Change);
             }
-            self.pump();
-        }));
-        if let Err(payload) = outcome {
-            self.crashed(ctx, &panic_message(payload.as_ref()));
+            actor.pump();
+        });
+        if let Some(Err(message)) = handled {
+            tracing::error!(actor = %self.key, message, "an actor panicked and starts again");
+            self.last_error = Some(format!("panicked: {message}"));
+            self.start_again();
         }
         self.gauge.set(self.state());
     }
@@ -340,13 +370,20 @@ impl<R: Reconcile> ObjectActor<R> {
         }
     }
 
-    fn crashed(&mut self, ctx: &mut Context<Self>, message: &str) {
-        tracing::error!(actor = %self.key, message, "an actor panicked and is restarted");
+    /// Forgets what a message or an answer may have left half done, and looks again after a pause. A pass that runs ends
+    /// by itself; requests and memory stay.
+    fn start_again(&mut self) {
         metrics::counter!("solar_actor_restarts_total", "kind" => R::KIND.0).increment(1);
-        self.last_error = Some(format!("panicked: {message}"));
+        self.restarts += 1;
+        self.answers.clear();
+        self.finding = None;
+        if self.phase == Phase::Queued || !self.pass_out {
+            // The turn may have been lost with the message; one too many is given back.
+            self.phase = Phase::Idle;
+        }
+        self.tell_gate();
         let wait = self.retry_wait();
         self.look_again(Some(wait));
-        ctx.stop();
     }
 
     /// Asks for a pass when one is needed and none is on its way.
@@ -366,6 +403,13 @@ impl<R: Reconcile> ObjectActor<R> {
     fn begin(&mut self, ctx: &mut Context<Self>, slot: Slot) {
         if self.phase != Phase::Queued {
             self.leave(slot);
+            return;
+        }
+        if Arc::strong_count(&self.passing) > 1 {
+            // A pass that was ended from outside has not let go yet: there is never a second one beside it.
+            self.leave(slot);
+            self.phase = Phase::Idle;
+            self.look_again(Some(STILL_PASSING));
             return;
         }
         self.phase = Phase::Running;
@@ -390,18 +434,22 @@ impl<R: Reconcile> ObjectActor<R> {
             cause = cause.as_str(),
         );
         let began = Instant::now();
+        let passing = self.passing.clone();
         let task = self.shared.spawner.spawn_pass(
             self.key.to_string(),
             async move {
                 let result = R::reconcile(&mut pass).await;
+                drop(passing);
                 (pass, result)
             }
             .instrument(span),
         );
+        self.pass_out = true;
         ctx.spawn(task.into_actor(self).map(move |ended, actor, ctx| {
             metrics::histogram!("solar_reconcile_duration_seconds", "kind" => R::KIND.0)
                 .record(began.elapsed().as_secs_f64());
-            actor.guarded(ctx, |actor, ctx| {
+            actor.pass_out = false;
+            actor.guarded(ctx, "the end of a pass", |actor, ctx| {
                 actor.ended(ctx, ended);
                 actor.leave(slot);
             });
@@ -485,8 +533,8 @@ impl<R: Reconcile> ObjectActor<R> {
                 errand.await
             });
         ctx.spawn(task.into_actor(self).map(|ended, actor, ctx| {
-            actor.guarded(ctx, |actor, _| {
-                actor.errand_out = false;
+            actor.errand_out = false;
+            actor.guarded(ctx, "the end of an errand", |actor, _| {
                 match ended {
                     Ok(finding) => actor.finding = Some(finding),
                     Err(died) => {
@@ -506,6 +554,10 @@ impl<R: Reconcile> ObjectActor<R> {
 
     fn leave(&self, slot: Slot) {
         drop(slot);
+        self.tell_gate();
+    }
+
+    fn tell_gate(&self) {
         if let Some(gate) = self.shared.gate.get() {
             // One that finds the mailbox full finds others there that do the same.
             let _ = gate.try_send(SlotReturned);
@@ -526,7 +578,7 @@ impl<R: Reconcile> Handler<Woken> for ObjectActor<R> {
 
     fn handle(&mut self, woken: Woken, ctx: &mut Context<Self>) {
         self.woken.0.store(false, Ordering::Release);
-        self.guarded(ctx, |actor, _| {
+        self.guarded(ctx, "a wake", |actor, _| {
             actor.dirty.get_or_insert(woken.cause);
         });
     }
@@ -536,7 +588,7 @@ impl<R: Reconcile> Handler<Answered> for ObjectActor<R> {
     type Result = ();
 
     fn handle(&mut self, answered: Answered, ctx: &mut Context<Self>) {
-        self.guarded(ctx, |actor, _| {
+        self.guarded(ctx, "an answer", |actor, _| {
             let now = actor.shared.clock.elapsed();
             actor.answers.insert(answered.from, (answered.answer, now));
             actor.dirty.get_or_insert(Cause::Answer);
@@ -548,9 +600,12 @@ impl<R: Reconcile> Handler<Asked<R::Request>> for ObjectActor<R> {
     type Result = ();
 
     fn handle(&mut self, Asked(request): Asked<R::Request>, ctx: &mut Context<Self>) {
-        self.guarded(ctx, |actor, _| {
+        self.guarded(ctx, "a request", |actor, _| {
             let mut requests = lock(&actor.requests);
-            if requests.len() < REQUESTS {
+            if let Some(earlier) = requests.iter_mut().find(|earlier| R::supersedes(&request, earlier)) {
+                *earlier = request;
+                actor.dirty.get_or_insert(Cause::Request);
+            } else if requests.len() < REQUESTS || R::must_be_heard(&request) {
                 requests.push_back(request);
                 actor.dirty.get_or_insert(Cause::Request);
             } else {
@@ -565,7 +620,7 @@ impl<R: Reconcile> Handler<GateOpened> for ObjectActor<R> {
     type Result = ();
 
     fn handle(&mut self, GateOpened(slot): GateOpened, ctx: &mut Context<Self>) {
-        self.guarded(ctx, |actor, ctx| actor.begin(ctx, slot));
+        self.guarded(ctx, "its turn", |actor, ctx| actor.begin(ctx, slot));
     }
 }
 

@@ -7,18 +7,22 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use thiserror::Error;
-use tokio::task::JoinHandle;
+use tokio::task::{AbortHandle, JoinHandle};
 
-/// What becomes of a task before it is polled once more.
+/// What becomes of a task before it is polled once more, or of an actor before it handles a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// It goes on.
     Go,
     /// It panics, as a fault of its own would make it.
     Panic,
+    /// It is never polled again, as if its process had been ended. A message is handled all the same.
+    Freeze,
+    /// The actor is stopped, and handles the message no more. For a task the same as [`Self::Freeze`].
+    Stop,
 }
 
-/// Looks at every poll of every task; for tests that end things at any await.
+/// Looks at every poll of every task and every message of every actor; for tests that end things anywhere.
 pub type PollHook = Arc<dyn Fn(&str) -> Verdict + Send + Sync>;
 
 /// Starts tasks.
@@ -37,6 +41,11 @@ impl Spawner {
     /// A spawner whose tasks ask `hook` before each poll.
     pub fn hooked(hook: PollHook) -> Self {
         Self { hook: Some(hook) }
+    }
+
+    /// What becomes of a message that `actor` is about to handle.
+    pub(super) fn on_message(&self, actor: &dyn std::fmt::Display, message: &str) -> Verdict {
+        self.hook.as_ref().map_or(Verdict::Go, |hook| hook(&format!("{actor} handles {message}")))
     }
 
     /// Runs `future` on the shared runtime. Dropping the handle ends it; a panic in it is an error of the handle.
@@ -66,8 +75,11 @@ impl<F: Future> Future for Hooked<F> {
     type Output = F::Output;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        assert!((self.hook)(&self.label) == Verdict::Go, "a fault was injected into {}", self.label);
-        self.future.as_mut().poll(cx)
+        match (self.hook)(&self.label) {
+            Verdict::Go => self.future.as_mut().poll(cx),
+            Verdict::Freeze | Verdict::Stop => Poll::Pending,
+            Verdict::Panic => panic!("a fault was injected into {}", self.label),
+        }
     }
 }
 
@@ -86,6 +98,13 @@ pub enum Died {
 #[derive(Debug)]
 pub struct PassHandle<T> {
     handle: JoinHandle<T>,
+}
+
+impl<T> PassHandle<T> {
+    /// Ends the task from elsewhere; the handle then says [`Died::Ended`], once the task holds nothing any more.
+    pub fn stopper(&self) -> AbortHandle {
+        self.handle.abort_handle()
+    }
 }
 
 impl<T> Future for PassHandle<T> {

@@ -3,14 +3,13 @@
 //! Render, ask the artifact's actor for a ticket, read the task again, look at the tag, push if needed, tell the
 //! artifact's actor. A job holds a render slot and no pass; whatever ends it, the pool gives its ticket back.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use solar_api::names::RENDER_REQUEST_ANNOTATION;
 use solar_api::{RenderTask, RenderTaskType};
 use solar_core::artifact::{Owner, PushRequest};
-use solar_core::object::ObjectName;
-use solar_core::overlay::Moment;
+use solar_core::object::{ObjectName, Revision};
 use solar_core::record::RenderTaskRecord;
 use solar_core::render_task::{Fault, JobOutcome, is_owned_by_target};
 use solar_core::routes::{ActorKey, RENDER_ARTIFACT};
@@ -28,7 +27,7 @@ use crate::adapters::kubernetes::{ApiError, PayloadError, Problem};
 use crate::adapters::oci::{
     Artifact, CHART_LAYER_MEDIA_TYPE, Digest, Endpoint, OciError, OciErrorKind, Reference, is_marked_manifest,
 };
-use crate::messages::render_artifact::{ArtifactRequest, PushAnswer};
+use crate::messages::render_artifact::{ArtifactRequest, HeldTicket, OpenTicket, PushAnswer};
 use crate::messages::render_pool::Submission;
 
 /// How soon a request is handed over again whose receiver had no room.
@@ -38,19 +37,9 @@ const BUSY: Duration = Duration::from_secs(1);
 /// The largest chart that is fetched to compare it, in bytes.
 const COMPARE_LIMIT: usize = 16 * 1024 * 1024;
 
-/// The ticket that a job has open; shared with the pool, which gives it back when the job is ended from outside.
-pub type TicketInUse = Arc<Mutex<Option<OpenTicket>>>;
-
-/// A ticket that has not been given back.
-#[derive(Clone, Debug)]
-pub struct OpenTicket {
-    /// The artifact.
-    pub artifact: ObjectName,
-    /// The ticket's id.
-    pub ticket: u64,
-    /// When a write was sent that has no answer yet.
-    pub unanswered_since: Option<Moment>,
-}
+/// Held by whatever works for a job outside its task, which cannot be stopped: a job's slot is free when nobody else
+/// holds it any more.
+pub type Working = Arc<()>;
 
 /// A rendered chart, ready to push.
 #[derive(Clone, Debug)]
@@ -65,7 +54,12 @@ pub struct ReadyChart {
 enum End {
     Outcome(JobOutcome),
     Input(String),
-    Surroundings { message: String, retry_after: Option<Duration> },
+    Surroundings {
+        message: String,
+        retry_after: Option<Duration>,
+    },
+    /// The registry answered 401 or 403.
+    Unauthorized(String),
 }
 
 impl From<End> for JobOutcome {
@@ -73,6 +67,9 @@ impl From<End> for JobOutcome {
         match end {
             End::Outcome(outcome) => outcome,
             End::Input(message) => Self::Failed { fault: Fault::Input, message },
+            End::Unauthorized(message) => {
+                Self::Failed { fault: Fault::Surroundings { retry_after: None }, message }
+            }
             End::Surroundings { message, retry_after } => {
                 Self::Failed { fault: Fault::Surroundings { retry_after }, message }
             }
@@ -82,7 +79,10 @@ impl From<End> for JobOutcome {
 
 impl From<AccessError> for End {
     fn from(error: AccessError) -> Self {
-        Self::Surroundings { message: error.to_string(), retry_after: None }
+        match error {
+            AccessError::Api(error) => error.into(),
+            error => Self::Surroundings { message: error.to_string(), retry_after: None },
+        }
     }
 }
 
@@ -110,6 +110,9 @@ impl From<OciError> for End {
         let retry_after = error.retry_after();
         match error.kind {
             OciErrorKind::TooLarge { .. } => Self::Input(error.to_string()),
+            OciErrorKind::Unauthorized { .. } | OciErrorKind::Forbidden { .. } => {
+                Self::Unauthorized(error.to_string())
+            }
             _ => Self::Surroundings { message: error.to_string(), retry_after },
         }
     }
@@ -120,14 +123,14 @@ pub async fn run(
     shared: Arc<Shared>,
     submission: Submission,
     ready: Option<ReadyChart>,
-    ticket: TicketInUse,
+    ticket: HeldTicket,
+    working: Working,
 ) -> (JobOutcome, Option<ReadyChart>) {
-    let joined = ready.is_some();
-    let (task, chart) = match prepare(&shared, &submission, ready).await {
+    let (task, chart) = match prepare(&shared, &submission, ready, working).await {
         Ok(prepared) => prepared,
         Err(end) => return (end.into(), None),
     };
-    let job = Job { shared, submission, task, chart: chart.clone(), ticket, joined };
+    let job = Job { shared, submission, task, chart: chart.clone(), ticket };
     let outcome = job.push().await.unwrap_or_else(JobOutcome::from);
     (outcome, Some(chart))
 }
@@ -136,17 +139,16 @@ async fn prepare(
     shared: &Arc<Shared>,
     submission: &Submission,
     ready: Option<ReadyChart>,
+    working: Working,
 ) -> Result<(Arc<RenderTaskRecord>, ReadyChart), End> {
     let record = shared.cache.read().render_tasks.get(&submission.task).cloned();
     let record = record.filter(|record| record.meta.uid == submission.uid);
     if let (Some(record), Some(ready)) = (&record, ready) {
         return Ok((record.clone(), ready));
     }
-    let task = shared
-        .payloads
-        .get::<RenderTask>(&shared.api, &submission.task, &submission.resource_version)
-        .await?;
-    if is_stale(&task, submission) {
+    let revision = Revision { uid: submission.uid.clone(), generation: submission.generation };
+    let task = shared.payloads.get::<RenderTask>(&shared.api, &submission.task, &revision).await?;
+    if task.metadata.uid.as_deref() != Some(&submission.uid) {
         return Err(End::Outcome(JobOutcome::Stale));
     }
     let record = Arc::new(RenderTaskRecord::from(task.as_ref()));
@@ -158,7 +160,12 @@ async fn prepare(
         )));
     }
     let began = Instant::now();
-    let rendered = shared.cpu.run(move || solar_render::render(&task.spec)).await;
+    let render = move || {
+        let rendered = solar_render::render(&task.spec);
+        drop(working);
+        rendered
+    };
+    let rendered = shared.cpu.run(render).await;
     metrics::histogram!("solar_render_duration_seconds", "kind" => "RenderTask").record(began.elapsed());
     let chart = match rendered {
         Ok(Ok(chart)) => chart,
@@ -183,27 +190,24 @@ struct Job {
     submission: Submission,
     task: Arc<RenderTaskRecord>,
     chart: ReadyChart,
-    ticket: TicketInUse,
-    joined: bool,
+    ticket: HeldTicket,
 }
 
 impl Job {
     async fn push(&self) -> Result<JobOutcome, End> {
         let known = self.open().await?;
         let digest = self.chart.artifact.digest().as_str();
-        if known.as_deref() == Some(digest) && self.joined {
+        if known.as_deref() == Some(digest) {
             // The status write carries the task's version, which is enough where nothing is pushed.
             return self.done(digest).await;
         }
         self.read_again().await?;
-        if known.as_deref() == Some(digest) {
-            return self.done(digest).await;
-        }
         let endpoint = self.endpoint().await?;
         let began = Instant::now();
-        let digest = match self.look(&endpoint).await? {
+        let looked = self.look(&endpoint).await.map_err(|end| self.with_mend(end));
+        let digest = match looked? {
             Some(digest) => digest,
-            None => self.upload(&endpoint).await?,
+            None => self.upload(&endpoint).await.map_err(|end| self.with_mend(end))?,
         };
         metrics::histogram!("solar_push_duration_seconds").record(began.elapsed());
         self.done(digest.as_str()).await
@@ -224,15 +228,10 @@ impl Job {
             }),
         };
         let (reply, answer) = oneshot::channel();
-        self.ask(ArtifactRequest::OpenPush { request, reply }).await?;
+        self.ask(ArtifactRequest::OpenPush { request, held: self.ticket.clone(), reply }).await?;
         let held = |retry_after| Err(End::Outcome(JobOutcome::Held { retry_after }));
         match answer.await {
-            Ok(PushAnswer::Granted { ticket, known_digest }) => {
-                let open =
-                    OpenTicket { artifact: self.task.artifact(), ticket: ticket.id, unanswered_since: None };
-                *self.slot() = Some(open);
-                Ok(known_digest)
-            }
+            Ok(PushAnswer::Granted { known_digest, .. }) => Ok(known_digest),
             Ok(PushAnswer::NotBound) => held(None),
             Ok(PushAnswer::Terminating { retry_after }) => held(Some(retry_after)),
             // Without an answer the artifact's actor was restarted: ask again a little later.
@@ -242,7 +241,7 @@ impl Job {
 
     /// Reads the task from the API, not the cache: only a task that still asks for this chart gets it pushed.
     async fn read_again(&self) -> Result<(), End> {
-        let task = self.shared.api.get::<RenderTask>(&self.submission.task).await?;
+        let task = self.shared.api.get_persistently::<RenderTask>(&self.submission.task).await?;
         match task {
             Some(task) if !is_stale(&task, &self.submission) => Ok(()),
             _ => Err(End::Outcome(JobOutcome::Stale)),
@@ -350,6 +349,15 @@ impl Job {
         }
         self.take_ticket();
         Ok(JobOutcome::Succeeded { digest: digest.to_owned(), chart_url: self.chart_url() })
+    }
+
+    /// Names the Secret to look at, where the registry did not take its credentials.
+    fn with_mend(&self, end: End) -> End {
+        let End::Unauthorized(message) = end else { return end };
+        let world = self.shared.cache.read();
+        let mend =
+            access::credentials_mend(&world, self.task.registry.as_ref(), self.task.push_secret.as_ref());
+        End::Surroundings { message: format!("{message}: {mend}"), retry_after: None }
     }
 
     fn chart_url(&self) -> String {

@@ -9,19 +9,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix::fut::ActorFutureExt;
-use actix::{Actor, AsyncContext, Context, Handler, SpawnHandle, WrapFuture};
+use actix::{Actor, AsyncContext, Context, Handler, WrapFuture};
 use solar_core::admission::Admissions;
 use solar_core::object::ObjectName;
 use solar_core::render_task::{Fault, JobOutcome};
 use solar_core::routes::{ActorKey, ActorKind, RENDER_ARTIFACT, RENDER_TASK};
+use tokio::task::AbortHandle;
 
 use super::directory::Undelivered;
 use super::pass::Died;
 use super::render_artifact::RenderArtifactKind;
-use super::render_job::{self, ReadyChart, TicketInUse};
+use super::render_job::{self, ReadyChart, Working};
+use super::supervision;
 use super::system::Shared;
 use crate::messages::object::Answer;
-use crate::messages::render_artifact::ArtifactRequest;
+use crate::messages::render_artifact::{ArtifactRequest, HeldTicket, OpenTicket};
 use crate::messages::render_pool::{
     Admission, GetPoolSnapshot, PoolSnapshot, StopRendering, Submission, Submit, Withdraw,
 };
@@ -30,6 +32,9 @@ use crate::messages::render_pool::{
 const MAILBOX: usize = 1 << 17;
 /// How soon something is handed over again whose receiver had no room.
 const REDELIVERY: Duration = Duration::from_millis(100);
+
+/// How often a job's CPU work that outlives it is looked at.
+const LINGER: Duration = Duration::from_secs(1);
 
 /// By this key the pool answers submissions.
 pub fn key() -> ActorKey {
@@ -44,8 +49,13 @@ pub fn jobs_key() -> ActorKey {
 
 struct Job {
     submission: Submission,
-    handle: SpawnHandle,
-    ticket: TicketInUse,
+    stop: AbortHandle,
+    ticket: HeldTicket,
+    working: Working,
+    /// Its task is gone: it was told to end, and nobody hears of it.
+    withdrawn: bool,
+    /// Another task of the name, which has to wait for its end.
+    next: Option<Submission>,
 }
 
 /// The pool.
@@ -59,6 +69,8 @@ pub struct RenderPool {
     waits_for: BTreeMap<ObjectName, String>,
     /// Content key of each running job.
     leaders: BTreeMap<String, ObjectName>,
+    /// Jobs that have ended while their CPU work goes on; they keep their slots.
+    lingering: Vec<Working>,
     rng: fastrand::Rng,
     stopped: bool,
 }
@@ -74,6 +86,7 @@ impl RenderPool {
             joined: BTreeMap::new(),
             waits_for: BTreeMap::new(),
             leaders: BTreeMap::new(),
+            lingering: Vec::new(),
             stopped: false,
         }
     }
@@ -83,13 +96,29 @@ impl RenderPool {
         MAILBOX
     }
 
+    fn guarded<T: Default>(
+        &mut self,
+        ctx: &mut Context<Self>,
+        message: &str,
+        handle: impl FnOnce(&mut Self, &mut Context<Self>) -> T,
+    ) -> T {
+        let shared = self.shared.clone();
+        supervision::guard_critical(&shared, "the render pool", message, self, ctx, handle)
+    }
+
     fn submit(&mut self, ctx: &mut Context<Self>, submission: Submission) {
         let task = submission.task.clone();
         tracing::debug!(%task, uid = %submission.uid, "a chart is asked for");
         if self.stopped {
             return;
         }
-        if self.jobs.contains_key(&task) || self.waits_for.contains_key(&task) {
+        if let Some(job) = self.jobs.get_mut(&task) {
+            if job.withdrawn {
+                job.next = Some(submission);
+            }
+            return self.admitted(&task);
+        }
+        if self.waits_for.contains_key(&task) {
             return self.admitted(&task);
         }
         if self.leaders.contains_key(&submission.content_key) {
@@ -120,20 +149,24 @@ impl RenderPool {
 
     fn start(&mut self, ctx: &mut Context<Self>, submission: Submission, ready: Option<ReadyChart>) {
         let task = submission.task.clone();
-        let ticket: TicketInUse = Arc::default();
-        let job = render_job::run(self.shared.clone(), submission.clone(), ready, ticket.clone());
+        let (ticket, working) = (HeldTicket::default(), Working::default());
+        let job =
+            render_job::run(self.shared.clone(), submission.clone(), ready, ticket.clone(), working.clone());
         let timeout = self.shared.options.render_timeout;
         let handle =
             self.shared.spawner.spawn_pass(format!("job of {task}"), tokio::time::timeout(timeout, job));
+        let stop = handle.stopper();
         self.leaders.entry(submission.content_key.clone()).or_insert_with(|| task.clone());
         metrics::gauge!("solar_render_slots_in_use").increment(1.0);
         let ended_task = task.clone();
-        let handle = ctx.spawn(handle.into_actor(self).map(move |ended, pool, ctx| {
+        ctx.spawn(handle.into_actor(self).map(move |ended, pool, ctx| {
             let (outcome, ready) = outcome_of(ended, timeout);
-            pool.ended(ctx, &ended_task, outcome, ready);
+            pool.guarded(ctx, "the end of a job", |pool, ctx| {
+                pool.ended(ctx, &ended_task, outcome, ready);
+            });
         }));
         tracing::debug!(%task, "a job has begun");
-        self.jobs.insert(task, Job { submission, handle, ticket });
+        self.jobs.insert(task, Job { submission, stop, ticket, working, withdrawn: false, next: None });
     }
 
     fn ended(
@@ -144,17 +177,48 @@ impl RenderPool {
         ready: Option<ReadyChart>,
     ) {
         let Some(job) = self.jobs.remove(task) else { return };
-        metrics::gauge!("solar_render_slots_in_use").decrement(1.0);
         self.give_back(ctx, &job);
-        count(&outcome);
         tracing::debug!(%task, ?outcome, "a job has ended");
-        self.tell(ctx, task, Answer::Job { uid: job.submission.uid.clone(), outcome });
-        self.freed();
+        if !job.withdrawn {
+            count(&outcome);
+            self.tell(ctx, task, Answer::Job { uid: job.submission.uid.clone(), outcome });
+        }
+        if Arc::strong_count(&job.working) > 1 {
+            tracing::warn!(%task, "a render goes on although its job has ended; it keeps its slot");
+            self.lingering.push(job.working.clone());
+            Self::later(ctx, LINGER, Self::look_at_lingering);
+        } else {
+            self.freed();
+        }
         self.lead_on(ctx, &job.submission.content_key, task, ready);
+        if let Some(next) = job.next {
+            self.submit(ctx, next);
+        }
+    }
+
+    /// Frees the slots of those whose CPU work has ended too.
+    fn look_at_lingering(&mut self, ctx: &mut Context<Self>) {
+        let before = self.lingering.len();
+        self.lingering.retain(|working| Arc::strong_count(working) > 1);
+        for _ in self.lingering.len()..before {
+            self.freed();
+        }
+        if !self.lingering.is_empty() {
+            Self::later(ctx, LINGER, Self::look_at_lingering);
+        }
+    }
+
+    fn later(
+        ctx: &mut Context<Self>,
+        wait: Duration,
+        then: impl FnOnce(&mut Self, &mut Context<Self>) + 'static,
+    ) {
+        ctx.run_later(wait, |pool, ctx| pool.guarded(ctx, "something put off", then));
     }
 
     /// A slot is free: whoever waits longest is told. One that misses it asks again by itself.
     fn freed(&mut self) {
+        metrics::gauge!("solar_render_slots_in_use").decrement(1.0);
         if let Some(waiting) = self.admissions.give_back(self.shared.clock.elapsed()) {
             let to = ActorKey::new(RENDER_TASK, waiting);
             let _ = self.shared.answer(&to, key(), Answer::Admission(Admission::SlotFree));
@@ -210,14 +274,14 @@ impl RenderPool {
         }
     }
 
-    fn hand_back(&self, ctx: &mut Context<Self>, open: render_job::OpenTicket) {
+    fn hand_back(&self, ctx: &mut Context<Self>, open: OpenTicket) {
         let request =
             ArtifactRequest::PushFailed { ticket: open.ticket, unanswered_since: open.unanswered_since };
         let to = ActorKey::new(RENDER_ARTIFACT, open.artifact.clone());
         if let Err((Undelivered::Full | Undelivered::Ending, _)) =
             self.shared.request::<RenderArtifactKind>(&to, request)
         {
-            ctx.run_later(REDELIVERY, move |pool, ctx| pool.hand_back(ctx, open));
+            Self::later(ctx, REDELIVERY, move |pool, ctx| pool.hand_back(ctx, open));
         }
     }
 
@@ -227,7 +291,7 @@ impl RenderPool {
         let from = if matches!(answer, Answer::Job { .. }) { jobs_key() } else { key() };
         if let Err(Undelivered::Full | Undelivered::Ending) = self.shared.answer(&to, from, answer.clone()) {
             let task = task.clone();
-            ctx.run_later(REDELIVERY, move |pool, ctx| pool.tell(ctx, &task, answer));
+            Self::later(ctx, REDELIVERY, move |pool, ctx| pool.tell(ctx, &task, answer));
         }
     }
 }
@@ -263,7 +327,7 @@ impl Handler<Submit> for RenderPool {
     type Result = ();
 
     fn handle(&mut self, submit: Submit, ctx: &mut Context<Self>) {
-        self.submit(ctx, submit.submission);
+        self.guarded(ctx, "a submission", |pool, ctx| pool.submit(ctx, submit.submission));
     }
 }
 
@@ -271,6 +335,12 @@ impl Handler<Withdraw> for RenderPool {
     type Result = ();
 
     fn handle(&mut self, withdraw: Withdraw, ctx: &mut Context<Self>) {
+        self.guarded(ctx, "a withdrawal", |pool, _| pool.withdraw(&withdraw));
+    }
+}
+
+impl RenderPool {
+    fn withdraw(&mut self, withdraw: &Withdraw) {
         tracing::debug!(task = %withdraw.task, "a chart is no longer asked for");
         self.admissions.forget(&withdraw.task);
         if let Some(content) = self.waits_for.remove(&withdraw.task)
@@ -289,12 +359,11 @@ impl Handler<Withdraw> for RenderPool {
             // Others wait for this chart: the job goes on, and finds out by itself that its task is gone.
             return;
         }
-        if let Some(job) = self.jobs.remove(&withdraw.task) {
-            ctx.cancel_future(job.handle);
-            metrics::gauge!("solar_render_slots_in_use").decrement(1.0);
-            self.leaders.remove(&job.submission.content_key);
-            self.give_back(ctx, &job);
-            self.freed();
+        if let Some(job) = self.jobs.get_mut(&withdraw.task) {
+            // Only when it has let go of everything its ticket and its slot are given back.
+            job.withdrawn = true;
+            job.next = None;
+            job.stop.abort();
         }
     }
 }
@@ -302,9 +371,11 @@ impl Handler<Withdraw> for RenderPool {
 impl Handler<StopRendering> for RenderPool {
     type Result = usize;
 
-    fn handle(&mut self, _: StopRendering, _: &mut Context<Self>) -> usize {
-        self.stopped = true;
-        self.jobs.len()
+    fn handle(&mut self, _: StopRendering, ctx: &mut Context<Self>) -> usize {
+        self.guarded(ctx, "the end", |pool, _| {
+            pool.stopped = true;
+            pool.jobs.len()
+        })
     }
 }
 
@@ -315,6 +386,7 @@ impl Handler<GetPoolSnapshot> for RenderPool {
         PoolSnapshot {
             slots: self.shared.options.max_concurrent_renders,
             running: self.jobs.keys().map(ToString::to_string).collect(),
+            lingering: self.lingering.len(),
             joined: self.waits_for.len(),
             queued: self.admissions.waiting(),
         }

@@ -150,7 +150,7 @@ fn submit(pass: &Pass<RenderTaskKind>, task: &RenderTaskRecord) {
     let submission = Submission {
         task: pass.name.clone(),
         uid: task.meta.uid.clone(),
-        resource_version: task.meta.resource_version.clone(),
+        generation: task.meta.generation,
         render_request: task.render_request.clone(),
         content_key: format!("{} {}", task.artifact(), task.content.to_hex()),
     };

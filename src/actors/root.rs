@@ -6,9 +6,7 @@ use std::time::Duration;
 use std::collections::BTreeSet;
 
 use actix::fut::ActorFutureExt;
-use actix::{
-    Actor, Addr, AsyncContext, Context, Handler, Recipient, ResponseActFuture, Supervisor, System, WrapFuture,
-};
+use actix::{Actor, Addr, AsyncContext, Context, Handler, Recipient, ResponseActFuture, System, WrapFuture};
 use actix_rt::ArbiterHandle;
 use solar_api as api;
 use solar_core::record::{
@@ -16,7 +14,7 @@ use solar_core::record::{
     ReleaseBindingRecord, ReleaseRecord, RenderArtifactRecord, RenderBindingRecord, RenderTaskRecord,
     TargetRecord,
 };
-use solar_core::routes::{ActorKind, Routed};
+use solar_core::routes::{ActorKey, ActorKind, Routed};
 use tokio::sync::{oneshot, watch};
 use tokio::time::Instant;
 
@@ -30,6 +28,7 @@ use super::release_binding::ReleaseBindingKind;
 use super::render_artifact::RenderArtifactKind;
 use super::render_pool::RenderPool;
 use super::render_task::RenderTaskKind;
+use super::supervision;
 use super::system::{Options, Ports, Shared};
 use super::target::TargetKind;
 use super::timers;
@@ -44,6 +43,8 @@ use crate::messages::watch::{StartWatching, StopWatching};
 
 /// One message from each watch and each retiring actor at most; a retirement that finds the box full is told later.
 const MAILBOX: usize = 1 << 14;
+/// How often it is looked whether the parts are still there.
+const LOOK_AFTER: Duration = Duration::from_secs(1);
 /// How often running passes are looked at while they end.
 const SHUTDOWN_LOOK: Duration = Duration::from_millis(10);
 
@@ -107,6 +108,8 @@ pub struct Root {
     gate: Addr<Gate>,
     pool: Addr<RenderPool>,
     state: watch::Sender<State>,
+    /// The end has begun: parts may stop.
+    ending: bool,
     // Ends the timers and the events with the root.
     loops: Vec<PassHandle<()>>,
 }
@@ -194,7 +197,7 @@ pub fn start(options: Options, ports: Ports, arbiters: Vec<ArbiterHandle>, insta
     let shared = Arc::new(Shared::new(options, ports, events, directory, arbiters));
 
     let gate = Gate::new(shared.clone());
-    let gate = Supervisor::start_in_arbiter(&home, move |ctx| {
+    let gate = Gate::start_in_arbiter(&home, move |ctx| {
         ctx.set_mailbox_capacity(Gate::mailbox());
         gate
     });
@@ -216,6 +219,7 @@ pub fn start(options: Options, ports: Ports, arbiters: Vec<ArbiterHandle>, insta
         gate: gate.clone(),
         pool: pool.clone(),
         state: sender,
+        ending: false,
         loops,
     };
     let root = Root::start_in_arbiter(&home, move |ctx| {
@@ -226,6 +230,7 @@ pub fn start(options: Options, ports: Ports, arbiters: Vec<ArbiterHandle>, insta
     let _ = shared.gate.set(gate);
     let _ = shared.pool.set(pool);
     let _ = shared.retire.set(root.clone().recipient());
+    let _ = shared.critical.set(root.clone().recipient());
     if root.try_send(Begin).is_err() {
         tracing::error!("the root did not start");
     }
@@ -244,7 +249,7 @@ impl Root {
             return;
         }
         let root = ctx.address();
-        let watch = Watch::<K, R>::new(self.shared.clone(), root.clone().recipient(), root.recipient());
+        let watch = Watch::<K, R>::new(self.shared.clone(), root.recipient());
         let addr = Watch::start_in_arbiter(&self.shared.arbiters[0], |_| watch);
         self.unsynced.insert(kind);
         self.watches.push(WatchAddr { start: addr.clone().recipient(), stop: addr.recipient() });
@@ -265,8 +270,42 @@ impl Root {
         }
     }
 
+    /// Handles one message; a panic ends the process, as does that of any other part on which everything depends.
+    fn guarded(
+        &mut self,
+        ctx: &mut Context<Self>,
+        message: &str,
+        handle: impl FnOnce(&mut Self, &mut Context<Self>),
+    ) {
+        let shared = self.shared.clone();
+        if let Some(Err(reason)) = supervision::guard(&shared, &"the root", message, self, ctx, handle) {
+            self.tell(State::Failed(format!("the root: panicked: {reason}")));
+        }
+    }
+
+    /// A part that was stopped says nothing any more, so somebody has to look.
+    fn look_after(ctx: &mut Context<Self>) {
+        ctx.run_interval(LOOK_AFTER, |root, ctx| {
+            root.guarded(ctx, "a look at its parts", |root, _| {
+                let watches = root.watches.iter().map(|watch| ("a watch", watch.start.connected()));
+                let parts = [("the gate", root.gate.connected()), ("the render pool", root.pool.connected())];
+                let dead = parts.into_iter().chain(watches).find(|(_, alive)| !alive && !root.ending);
+                if let Some((part, _)) = dead {
+                    root.tell(State::Failed(format!("{part}: was stopped")));
+                }
+            });
+        });
+    }
+
+    /// Says how far it is. A failure is not taken back, whatever goes on meanwhile.
     fn tell(&self, state: State) {
-        self.state.send_replace(state);
+        self.state.send_if_modified(|now| {
+            let is_news = *now != state && (!matches!(now, State::Failed(_)) || state == State::Stopped);
+            if is_news {
+                *now = state;
+            }
+            is_news
+        });
     }
 }
 
@@ -278,6 +317,13 @@ impl Handler<Begin> for Root {
     type Result = ();
 
     fn handle(&mut self, _: Begin, ctx: &mut Context<Self>) {
+        self.guarded(ctx, "its start", Self::begin);
+    }
+}
+
+impl Root {
+    fn begin(&mut self, ctx: &mut Context<Self>) {
+        Self::look_after(ctx);
         self.watch::<api::ReferenceGrant, GrantRecord>(ctx);
         self.watch::<api::Registry, RegistryRecord>(ctx);
         self.watch::<api::RegistryBinding, RegistryBindingRecord>(ctx);
@@ -314,7 +360,13 @@ impl Root {
 impl Handler<KindSynced> for Root {
     type Result = ();
 
-    fn handle(&mut self, synced: KindSynced, _: &mut Context<Self>) {
+    fn handle(&mut self, synced: KindSynced, ctx: &mut Context<Self>) {
+        self.guarded(ctx, "a kind that is listed", |root, _| root.synced(&synced));
+    }
+}
+
+impl Root {
+    fn synced(&mut self, synced: &KindSynced) {
         if !self.unsynced.remove(synced.kind) {
             return;
         }
@@ -330,9 +382,10 @@ impl Handler<KindSynced> for Root {
 impl Handler<CriticalPartDied> for Root {
     type Result = ();
 
-    fn handle(&mut self, died: CriticalPartDied, _: &mut Context<Self>) {
-        tracing::error!(part = died.part, reason = died.reason, "a critical part died");
-        self.tell(State::Failed(format!("{}: {}", died.part, died.reason)));
+    fn handle(&mut self, died: CriticalPartDied, ctx: &mut Context<Self>) {
+        self.guarded(ctx, "the death of a part", |root, _| {
+            root.tell(State::Failed(format!("{}: {}", died.part, died.reason)));
+        });
     }
 }
 
@@ -341,6 +394,12 @@ impl Handler<Retire> for Root {
 
     /// Parks the address, asks the actor behind everything that it was sent, and lets it go or takes it back.
     fn handle(&mut self, Retire { key }: Retire, ctx: &mut Context<Self>) {
+        self.guarded(ctx, "an actor that has nothing left to do", |root, ctx| root.retire(ctx, key));
+    }
+}
+
+impl Root {
+    fn retire(&mut self, ctx: &mut Context<Self>, key: ActorKey) {
         let Some(addr) = self.shared.directory.park(&key) else { return };
         let shared = self.shared.clone();
         let asked = addr.ask_whether_idle();
@@ -370,8 +429,11 @@ impl Handler<ShutDown> for Root {
     /// No more events in and no more jobs begun. Jobs that run may end within half of the grace period, with the passes
     /// that they wait for; then no more passes begin, and those that run may end within three quarters. What is left is
     /// cut off, and the rest of the grace period is for the Kubernetes events that are still queued.
-    fn handle(&mut self, _: ShutDown, _: &mut Context<Self>) -> Self::Result {
-        self.tell(State::Stopping);
+    fn handle(&mut self, _: ShutDown, ctx: &mut Context<Self>) -> Self::Result {
+        self.guarded(ctx, "its end", |root, _| {
+            root.ending = true;
+            root.tell(State::Stopping);
+        });
         for watch in &self.watches {
             // A watch that has ended needs no telling.
             let _ = watch.stop.try_send(StopWatching);

@@ -24,7 +24,7 @@ use crate::adapters::kubernetes::{Api, Cache, EventSink, Payloads};
 use crate::adapters::oci::OciRegistry;
 use crate::adapters::rng;
 use crate::messages::object::{Answer, Answered, Asked, Cause};
-use crate::messages::root::Retire;
+use crate::messages::root::{CriticalPartDied, Retire};
 
 /// How the controller works, set once at start.
 #[derive(Clone, Debug)]
@@ -119,6 +119,7 @@ pub struct Shared {
     pub(super) gate: OnceLock<Addr<Gate>>,
     pub(super) pool: OnceLock<Addr<RenderPool>>,
     pub(super) retire: OnceLock<Recipient<Retire>>,
+    pub(super) critical: OnceLock<Recipient<CriticalPartDied>>,
 }
 
 impl std::fmt::Debug for Shared {
@@ -154,6 +155,7 @@ impl Shared {
             gate: OnceLock::new(),
             pool: OnceLock::new(),
             retire: OnceLock::new(),
+            critical: OnceLock::new(),
         }
     }
 
@@ -202,6 +204,16 @@ impl Shared {
             })
         });
         said.map_err(|undelivered| (undelivered, request))
+    }
+
+    /// Tells the root that a part without which nothing works has died.
+    pub(super) fn tell_of_death(&self, died: CriticalPartDied) {
+        tracing::error!(part = died.part, reason = died.reason, "a critical part died");
+        if let Some(root) = self.critical.get()
+            && root.try_send(died).is_err()
+        {
+            tracing::error!("the root could not be told");
+        }
     }
 
     /// The generator of `who`.

@@ -92,13 +92,19 @@ impl Reconcile for TargetKind {
         take_in_finding(pass, &target);
         let plan = plan(pass, &target);
         let mut target = target;
+        if !plan.steps.iter().any(|step| matches!(step, TargetStep::LookUpBootstrapHistory { .. })) {
+            pass.memory().lookup = None;
+        }
         for step in plan.steps {
             if let Some(changed) = perform(pass, &target, step).await? {
                 target = changed;
             }
         }
         let patience = (!pass.memory().done.is_empty()).then_some(PATIENCE);
-        let lookup = pass.memory().lookup.as_ref().map(|failed| failed.until.saturating_sub(pass.now()));
+        // A look-up whose time has come is out, or is not wanted now: waiting for no time at all would be a busy loop.
+        let now = pass.now();
+        let until = pass.memory().lookup.as_ref().map(|failed| failed.until);
+        let lookup = until.and_then(|until| until.checked_sub(now)).filter(|wait| !wait.is_zero());
         Ok([plan.wake_after, patience, lookup].into_iter().flatten().min())
     }
 
@@ -161,7 +167,9 @@ fn plan(pass: &mut Pass<TargetKind>, target: &TargetRecord) -> target::TargetPla
     let world = shared.cache.read();
     pass.answers.retain(|from, (answer, since)| match answer {
         Answer::Bind(BindAnswer::Bound) => now < *since + PATIENCE && !is_seen(&world, target, &from.object),
-        Answer::Bind(BindAnswer::Terminating { retry_after, .. }) => now < *since + *retry_after,
+        Answer::Bind(
+            BindAnswer::Terminating { retry_after, .. } | BindAnswer::Refused { retry_after, .. },
+        ) => now < *since + *retry_after,
         Answer::Bind(BindAnswer::Collision { .. }) => now < *since + PATIENCE,
         _ => false,
     });
@@ -171,7 +179,9 @@ fn plan(pass: &mut Pass<TargetKind>, target: &TargetRecord) -> target::TargetPla
     });
     let answers: BTreeMap<_, _> = answers.collect();
     let ask_again = pass.answers.iter().filter_map(|(from, (answer, since))| match answer {
-        Answer::Bind(BindAnswer::Terminating { retry_after, .. }) => {
+        Answer::Bind(
+            BindAnswer::Terminating { retry_after, .. } | BindAnswer::Refused { retry_after, .. },
+        ) => {
             let left = (*since + *retry_after).saturating_sub(now);
             Some((from.object.name.clone(), wall.saturating_add(left).ok()?))
         }
@@ -299,6 +309,8 @@ fn keep(pass: &Pass<TargetKind>, target: &Target) -> Arc<TargetRecord> {
     let record = Arc::new(TargetRecord::from(target));
     let since = pass.now();
     pass.memory().own = Some(Own::Present { record: record.clone(), since });
+    // The answer brings the userdata along, which is needed as soon as a bootstrap is wanted.
+    pass.shared.payloads.keep(target.clone());
     record
 }
 
@@ -362,10 +374,10 @@ async fn create_release_task(
     let made = async {
         let shared = &pass.shared;
         let release =
-            shared.payloads.get::<Release>(&shared.api, &order.release, &order.release_version).await?;
+            shared.payloads.get::<Release>(&shared.api, &order.release, &order.release_revision).await?;
         let version = shared
             .payloads
-            .get::<ComponentVersion>(&shared.api, &order.component_version, &order.component_version_version)
+            .get::<ComponentVersion>(&shared.api, &order.component_version, &order.component_version_revision)
             .await?;
         let config = release_config(order, &release, &version);
         let spec = spec(target, &order.coordinates, &order.registry, pass, Some(config), None);
@@ -419,8 +431,7 @@ async fn create_bootstrap_task(
     }
     let made = async {
         let shared = &pass.shared;
-        let whole =
-            shared.payloads.get::<Target>(&shared.api, &pass.name, &target.meta.resource_version).await?;
+        let whole = shared.payloads.get::<Target>(&shared.api, &pass.name, &target.meta.revision()).await?;
         let userdata = whole.spec.userdata.clone().unwrap_or_default();
         if solar_core::hash::PayloadHash::of_object(Some(&userdata)) != target.userdata {
             return Err(PassError::Outdated(pass.name.clone()));

@@ -14,7 +14,9 @@ use kube::runtime::watcher::{self, Event};
 use solar_core::backoff;
 use solar_core::object::ObjectName;
 use solar_core::routes::Routed;
+use tokio::time::Instant;
 
+use super::supervision;
 use super::system::Shared;
 use crate::adapters::kubernetes::{Namespaced, WatchBackoff, kind_name};
 use crate::messages::object::Cause;
@@ -23,6 +25,8 @@ use crate::messages::watch::{StartWatching, StopWatching};
 
 /// A watch loop that dies this often in a row ends the process: without it the controller is blind.
 const RESTART_LIMIT: u32 = 5;
+/// A loop that ran for so long does not die in a row with the one before.
+const FORGIVEN_AFTER: Duration = Duration::from_secs(300);
 /// First wait before a dead loop is started again.
 const RESTART_BASE: Duration = Duration::from_secs(1);
 /// Longest wait before a dead loop is started again.
@@ -52,7 +56,6 @@ impl Scopes {
 pub struct Watch<K, R> {
     shared: Arc<Shared>,
     root: Recipient<KindSynced>,
-    critical: Recipient<CriticalPartDied>,
     restarts: u32,
     scopes: Arc<Scopes>,
     of: PhantomData<fn(K) -> R>,
@@ -64,17 +67,14 @@ where
     R: Routed + for<'a> From<&'a K>,
 {
     /// A watch that tells `root` when its kind is listed.
-    pub fn new(
-        shared: Arc<Shared>,
-        root: Recipient<KindSynced>,
-        critical: Recipient<CriticalPartDied>,
-    ) -> Self {
+    pub fn new(shared: Arc<Shared>, root: Recipient<KindSynced>) -> Self {
         let scopes = Arc::new(Scopes::new(shared.options.target.watched.as_deref()));
-        Self { shared, root, critical, restarts: 0, scopes, of: PhantomData }
+        Self { shared, root, restarts: 0, scopes, of: PhantomData }
     }
 
     fn run(&mut self, ctx: &mut Context<Self>, scope: Option<Arc<str>>) {
         let label = of_scope::<K>(scope.as_deref());
+        let began = Instant::now();
         let stream = Stream {
             shared: self.shared.clone(),
             root: self.root.clone(),
@@ -82,9 +82,12 @@ where
             scope: scope.clone(),
         };
         let task = self.shared.spawner.spawn_pass(label, stream.follow::<K, R>());
-        ctx.spawn(task.into_actor(self).map(|ended, watch, ctx| {
+        ctx.spawn(task.into_actor(self).map(move |ended, watch, ctx| {
             let reason = ended.err().map_or_else(|| "ended".to_owned(), |died| died.to_string());
-            watch.ended(ctx, scope, reason);
+            if began.elapsed() > FORGIVEN_AFTER {
+                watch.restarts = 0;
+            }
+            watch.guarded(ctx, "the end of its loop", |watch, ctx| watch.ended(ctx, scope, reason));
         }));
     }
 
@@ -94,14 +97,23 @@ where
         metrics::counter!("solar_watch_restarts_total", "kind" => kind_name::<K>()).increment(1);
         self.restarts += 1;
         if self.restarts > RESTART_LIMIT {
-            let died = CriticalPartDied { part, reason };
-            if self.critical.try_send(died).is_err() {
-                tracing::error!("the root could not be told that a watch died");
-            }
+            self.shared.tell_of_death(CriticalPartDied { part, reason });
             return;
         }
         let wait = backoff::delay(self.restarts - 1, RESTART_BASE, RESTART_CAP, 0.5);
-        ctx.run_later(wait, move |watch, ctx| watch.run(ctx, scope));
+        ctx.run_later(wait, |watch, ctx| {
+            watch.guarded(ctx, "a new loop", |watch, ctx| watch.run(ctx, scope))
+        });
+    }
+
+    fn guarded(
+        &mut self,
+        ctx: &mut Context<Self>,
+        message: &str,
+        handle: impl FnOnce(&mut Self, &mut Context<Self>),
+    ) {
+        let shared = self.shared.clone();
+        supervision::guard_critical(&shared, "a watch", message, self, ctx, handle);
     }
 }
 
@@ -121,9 +133,11 @@ where
     type Result = ();
 
     fn handle(&mut self, _: StartWatching, ctx: &mut Context<Self>) {
-        for scope in self.scopes.all.clone() {
-            self.run(ctx, scope);
-        }
+        self.guarded(ctx, "its start", |watch, ctx| {
+            for scope in watch.scopes.all.clone() {
+                watch.run(ctx, scope);
+            }
+        });
     }
 }
 

@@ -21,7 +21,7 @@ use crate::actors::root::{self, Running};
 use crate::actors::system::Ports;
 use crate::adapters::clock::Clock;
 use crate::adapters::cpu::Cpu;
-use crate::adapters::kubernetes::{Api, counted};
+use crate::adapters::kubernetes::{Api, bounded};
 use crate::adapters::oci::{HttpRegistry, HttpRegistryError, HttpRegistryOptions, Retrying};
 use crate::adapters::rng;
 use crate::cli::say;
@@ -337,7 +337,7 @@ fn start_controller(
     })?;
     let options = args.controller.options();
     let ports = Ports {
-        api: Api::new(kube::Client::new(counted(server.service_for("controller")), "default")),
+        api: Api::new(bounded(server.service_for("controller"), "default")),
         registry: Arc::new(Retrying::new(Arc::new(registry), rng::seeded(options.seed, "registry"))),
         clock: Clock::machine(),
         cpu: Cpu::Threads,

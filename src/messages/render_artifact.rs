@@ -1,5 +1,6 @@
 //! To a RenderArtifact's actor: everything that changes state is a request in its queue.
 
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use solar_core::artifact::{Owner, PushRequest, Ticket};
@@ -36,6 +37,8 @@ pub enum ArtifactRequest {
     OpenPush {
         /// What and for whom.
         request: PushRequest,
+        /// Where the ticket is put when it is granted.
+        held: HeldTicket,
         /// Where the answer goes; a job that is gone hears nothing and loses nothing.
         reply: oneshot::Sender<PushAnswer>,
     },
@@ -55,6 +58,20 @@ pub enum ArtifactRequest {
         /// When a write was sent that got no answer.
         unanswered_since: Option<Moment>,
     },
+}
+
+/// The ticket that a job has open; shared with the pool, which gives it back when the job is ended from outside.
+pub type HeldTicket = Arc<Mutex<Option<OpenTicket>>>;
+
+/// A ticket that has not been given back.
+#[derive(Clone, Debug)]
+pub struct OpenTicket {
+    /// The artifact.
+    pub artifact: ObjectName,
+    /// The ticket's id.
+    pub ticket: u64,
+    /// When a write was sent that has no answer yet.
+    pub unanswered_since: Option<Moment>,
 }
 
 /// Answer to an OpenPush.

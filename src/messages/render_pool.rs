@@ -21,8 +21,8 @@ pub struct Submission {
     pub task: ObjectName,
     /// Its uid.
     pub uid: Box<str>,
-    /// Its version, for the payload.
-    pub resource_version: Box<str>,
+    /// Its generation, for the payload.
+    pub generation: i64,
     /// Value of its render request annotation.
     pub render_request: Option<Box<str>>,
     /// Submissions of equal key have equal content for equal coordinates.
@@ -69,6 +69,8 @@ pub struct PoolSnapshot {
     pub slots: usize,
     /// Tasks whose jobs run.
     pub running: Vec<String>,
+    /// Renders that go on after their jobs have ended; they keep their slots.
+    pub lingering: usize,
     /// Tasks that wait for a job of equal content.
     pub joined: usize,
     /// Tasks that were refused and wait for a slot.

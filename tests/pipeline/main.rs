@@ -1,9 +1,13 @@
 //! The pipeline as its users see it: from bindings to pulled charts, and back to nothing.
 
 mod bad_input;
-mod chaos;
+mod failures;
+mod price;
+mod protocol;
+mod scene;
 #[path = "../support/mod.rs"]
 mod support;
+mod untagging;
 
 use serde_json::json;
 use support::{OUR_KINDS, Simulation, on_paused_time};

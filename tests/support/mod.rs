@@ -10,12 +10,12 @@ use std::time::Duration;
 use actix_rt::System;
 use kube_embedded::{Server, TokioClock};
 use serde_json::{Value, json};
-use solar_controller::actors::pass::Spawner;
+use solar_controller::actors::pass::{PollHook, Spawner};
 use solar_controller::actors::root::{self, Running, State};
 use solar_controller::actors::system::{Options, Ports};
 use solar_controller::adapters::clock::Clock;
 use solar_controller::adapters::cpu::Cpu;
-use solar_controller::adapters::kubernetes::Api;
+use solar_controller::adapters::kubernetes::{Api, bounded};
 use solar_controller::adapters::oci::Retrying;
 use solar_controller::adapters::rng;
 use solar_controller::dev::examples;
@@ -90,16 +90,27 @@ pub fn options() -> Options {
 
 /// Starts the controller over this world.
 pub fn start(server: &Server, store: &RegistryStore, options: Options, incarnation: &str) -> Running {
+    start_hooked(server, store, options, incarnation, Spawner::default())
+}
+
+/// As [`start`], with a spawner of its own.
+pub fn start_hooked(
+    server: &Server,
+    store: &RegistryStore,
+    options: Options,
+    incarnation: &str,
+    spawner: Spawner,
+) -> Running {
     let epoch = "2026-01-01T00:00:00Z".parse().unwrap();
     let ports = Ports {
-        api: Api::new(server.client_for(incarnation, "default")),
+        api: Api::new(bounded(server.service_for(incarnation), "default")),
         registry: Arc::new(Retrying::new(
             Arc::new(store.handle(incarnation)),
             rng::seeded(options.seed, "registry"),
         )),
         clock: Clock::simulated(epoch),
         cpu: Cpu::Inline,
-        spawner: Spawner::default(),
+        spawner,
     };
     root::start(options, ports, Vec::new(), incarnation)
 }
@@ -109,6 +120,14 @@ impl Simulation {
     pub fn new() -> Self {
         let (server, store) = world();
         Self::over(server, store, options())
+    }
+
+    /// A controller over an empty world, whose tasks and messages `hook` looks at.
+    pub fn hooked(hook: PollHook) -> Self {
+        let (server, store) = world();
+        let running = start_hooked(&server, &store, options(), "controller", Spawner::hooked(hook));
+        let client = server.client("default");
+        Self { server, store, client, running }
     }
 
     /// A controller over this world.

@@ -75,7 +75,21 @@ pub struct Meta {
     pub finalizers: Box<[Box<str>]>,
 }
 
+/// Which spec of which object: equal ones have equal specs. Status, labels, annotations and finalizers do not count.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Revision {
+    /// The object's uid.
+    pub uid: Box<str>,
+    /// Its generation.
+    pub generation: i64,
+}
+
 impl Meta {
+    /// Which spec this is.
+    pub fn revision(&self) -> Revision {
+        Revision { uid: self.uid.clone(), generation: self.generation }
+    }
+
     /// The metadata of `object`; absent fields are empty.
     pub fn of(object: &ObjectMeta) -> Self {
         Self {

@@ -27,6 +27,9 @@ const WATCH_LAG: Duration = Duration::from_secs(5);
 /// How long a task waits for a change of its binding or artifact before it asks all the same: the change may have come
 /// before the answer.
 const HELD_RECHECK: Duration = Duration::from_secs(30);
+/// How long a submission goes without a word before it is made again: its answer may have been lost with a pass that
+/// failed, and the pool takes a second one for the first.
+pub const ASK_AGAIN: Duration = Duration::from_secs(30);
 /// First wait when a chart is thrown away as stale twice in a row: the watch needs a moment.
 const STALE_BASE: Duration = Duration::from_millis(100);
 /// Longest wait after a chart was thrown away as stale.
@@ -75,6 +78,8 @@ pub enum JobOutcome {
 pub struct TaskMemory {
     /// A submission or job is out.
     pub submitted: bool,
+    /// When it was last asked for.
+    pub asked_at: Option<Moment>,
     /// Outcome of the last job, until it is taken in.
     pub outcome: Option<JobOutcome>,
     /// What the last job came to, until the status says so.
@@ -167,7 +172,7 @@ pub fn next(
     }
     memory.result = None;
     if memory.submitted {
-        return waiting(task, memory, now, wall);
+        return out(task, memory, now, wall);
     }
     if !view.bound {
         // When it is bound again, that is a change.
@@ -179,7 +184,7 @@ pub fn next(
     if let Some(until) = watch_lags(task, memory, now) {
         return TaskStep::Wait(Some(until));
     }
-    if let Some(wait) = not_yet(view, memory, now) {
+    if let Some(wait) = not_yet(task, view, memory, now) {
         return wait;
     }
     if let Some(step) = before_attempt(task, view, memory, wall) {
@@ -189,6 +194,7 @@ pub fn next(
     match memory.refused_until {
         Some(until) if now < until => waiting(task, memory, now, wall),
         _ => {
+            memory.asked_at = Some(now);
             memory.submitted_with = Some((view.surroundings.to_owned(), held_mark(view)));
             TaskStep::Submit
         }
@@ -228,7 +234,17 @@ fn requested(task: &RenderTaskRecord) -> bool {
 }
 
 /// The wait after a failure, unless what it depended on has changed or a person asked.
-fn not_yet(view: &TaskView<'_>, memory: &mut TaskMemory, now: Moment) -> Option<TaskStep> {
+fn not_yet(
+    task: &RenderTaskRecord,
+    view: &TaskView<'_>,
+    memory: &mut TaskMemory,
+    now: Moment,
+) -> Option<TaskStep> {
+    if requested(task) {
+        memory.held = None;
+        memory.retry_at = None;
+        return None;
+    }
     if let Some((mark, until)) = &memory.held {
         if now < *until && *mark == held_mark(view) {
             return Some(TaskStep::Wait(Some(*until)));
@@ -361,6 +377,19 @@ fn failed_status(
     set(&mut status, task, reason::JOB_FAILED, true, reason::JOB_FAILED, message, wall);
     let event = EventOrder { warning: true, reason: "JobFailed", note: message.to_owned() };
     (status != task.status).then_some(TaskStep::WriteStatus(status, Some(event)))
+}
+
+/// While a submission is out: asks once more when no word came for long.
+fn out(task: &RenderTaskRecord, memory: &mut TaskMemory, now: Moment, wall: Timestamp) -> TaskStep {
+    let again = *memory.asked_at.get_or_insert(now) + ASK_AGAIN;
+    if now >= again {
+        memory.asked_at = Some(now);
+        return TaskStep::Submit;
+    }
+    match waiting(task, memory, now, wall) {
+        TaskStep::Wait(until) => TaskStep::Wait(Some(until.map_or(again, |until| until.min(again)))),
+        step => step,
+    }
 }
 
 /// While a job is out or its turn has not come: says so in the status once it lasts.

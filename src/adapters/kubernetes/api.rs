@@ -20,6 +20,12 @@ use super::patch::merge_difference;
 const IN_FLIGHT: usize = 32;
 /// No request takes longer; the client has no read timeout of its own.
 const TIMEOUT: Duration = Duration::from_secs(15);
+/// Tries of a read inside one attempt at something larger.
+const READ_TRIES: u32 = 3;
+/// Wait before the second try; doubled before the third.
+const READ_DELAY: Duration = Duration::from_millis(500);
+/// An API server that wants to be left alone for longer than this ends the attempt.
+const LONGEST_READ_DELAY: Duration = Duration::from_secs(5);
 /// Objects asked for at once in a list.
 const PAGE: u32 = 500;
 
@@ -71,7 +77,7 @@ impl Debug for Api {
 }
 
 impl Api {
-    /// Requests through `client`, which should not retry by itself; [`counted`](super::counted) counts them.
+    /// Requests through `client`, which should not retry by itself; [`bounded`](super::bounded) counts them.
     pub fn new(client: Client) -> Self {
         Self { client, permits: Arc::new(Semaphore::new(IN_FLIGHT)) }
     }
@@ -90,6 +96,21 @@ impl Api {
         let api = self.of::<K>(name);
         let got = self.run::<K, _>("get", name.to_string(), api.get(&name.name)).await;
         absent(got)
+    }
+
+    /// As [`Self::get`], for whoever has no quick retry of its own: where the connection fails or the server answers 429
+    /// or 5xx, up to three tries within seconds, with the waits that the server asks for.
+    pub async fn get_persistently<K: Namespaced>(&self, name: &ObjectName) -> Result<Option<K>, ApiError> {
+        for failures in 0..READ_TRIES - 1 {
+            match self.get(name).await {
+                Err(error) => match read_delay(&error.problem, failures) {
+                    Some(delay) => tokio::time::sleep(delay).await,
+                    None => return Err(error),
+                },
+                found => return found,
+            }
+        }
+        self.get(name).await
     }
 
     /// All objects whose `field` is `value`, in `namespace` or everywhere.
@@ -198,6 +219,18 @@ impl Api {
         };
         result.map_err(|problem| ApiError { verb, kind, name, problem })
     }
+}
+
+/// How long to wait before a read is tried again; `None` where it should not be.
+fn read_delay(problem: &Problem, failures: u32) -> Option<Duration> {
+    let backoff = READ_DELAY * 2_u32.saturating_pow(failures);
+    let delay = match problem {
+        Problem::Throttled(retry_after) => retry_after.unwrap_or(backoff),
+        Problem::Unreachable(_) => backoff,
+        Problem::Server { code, .. } if *code >= 500 => backoff,
+        _ => return None,
+    };
+    (delay <= LONGEST_READ_DELAY).then_some(delay)
 }
 
 /// Who wrote a field, in `managedFields`.

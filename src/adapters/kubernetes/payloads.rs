@@ -1,4 +1,4 @@
-//! Payloads on demand: what records leave out is fetched where it is needed, once for each version.
+//! Payloads on demand: what records leave out is fetched where it is needed, once for each spec.
 
 use std::any::Any;
 use std::num::NonZeroUsize;
@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use kube::ResourceExt as _;
 use lru::LruCache;
-use solar_core::object::ObjectName;
+use solar_core::object::{ObjectName, Revision};
 use thiserror::Error;
 
 use super::api::{Api, Namespaced};
@@ -46,19 +46,21 @@ impl Default for Payloads {
 }
 
 impl Payloads {
-    /// The object in the version that `resource_version` names, or a newer one.
+    /// The object with the spec that `revision` names, or a newer one. Nothing but the spec is to be read from it: the
+    /// rest may be older than what the watch shows.
     ///
     /// The caller compares hashes: a newer object may have another payload.
     pub async fn get<K: Namespaced>(
         &self,
         api: &Api,
         name: &ObjectName,
-        resource_version: &str,
+        revision: &Revision,
     ) -> Result<Arc<K>, PayloadError> {
-        if let Some(kept) = self.kept::<K>(name, resource_version) {
+        if let Some(kept) = self.kept::<K>(name, revision) {
             return Ok(kept);
         }
-        let object = api.get::<K>(name).await?.ok_or_else(|| PayloadError::Gone(name.clone()))?;
+        let object =
+            api.get_persistently::<K>(name).await?.ok_or_else(|| PayloadError::Gone(name.clone()))?;
         Ok(self.keep(object))
     }
 
@@ -70,10 +72,12 @@ impl Payloads {
         object
     }
 
-    fn kept<K: Namespaced>(&self, name: &ObjectName, resource_version: &str) -> Option<Arc<K>> {
+    fn kept<K: Namespaced>(&self, name: &ObjectName, revision: &Revision) -> Option<Arc<K>> {
         let kept = self.lock().get(&(std::any::type_name::<K>(), name.clone()))?.clone();
         let kept = kept.downcast::<K>().ok()?;
-        (kept.meta().resource_version.as_deref() == Some(resource_version)).then_some(kept)
+        let same = kept.meta().uid.as_deref() == Some(&revision.uid)
+            && kept.meta().generation == Some(revision.generation);
+        same.then_some(kept)
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, LruCache<Key, Arc<dyn Any + Send + Sync>>> {

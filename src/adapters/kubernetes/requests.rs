@@ -6,12 +6,7 @@ use std::task::{Context, Poll};
 use http::{Method, Request, Response, Uri};
 use tower::{Layer, Service};
 
-/// Counts the requests that go through `service`, in `solar_api_requests_total`.
-pub fn counted<S>(service: S) -> Counted<S> {
-    CountRequests.layer(service)
-}
-
-/// The layer that makes a [`Counted`].
+/// Counts the requests that go through a service, in `solar_api_requests_total`.
 #[derive(Clone, Copy, Debug)]
 pub struct CountRequests;
 

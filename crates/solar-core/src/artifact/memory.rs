@@ -1,9 +1,10 @@
 //! What an artifact's actor remembers between passes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::object::ObjectName;
 use crate::overlay::{Moment, Own};
 use crate::record::{RenderArtifactRecord, RenderBindingRecord};
 
@@ -27,6 +28,31 @@ pub struct Ticket {
     pub artifact_uid: Option<Box<str>>,
 }
 
+/// What kind of failure the last attempt to delete the tag ended with; it decides what a Target that wants to bind is
+/// told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CleanupProblem {
+    /// No credentials for the tag: its Registry, a grant or a Secret is missing or wrong. Those of a Target that wants to
+    /// bind may serve.
+    NoCredentials,
+    /// The registry has said for certain that it does not delete. The tag may as well be used again.
+    Refused,
+    /// Anything else: the next attempt may succeed.
+    Other,
+}
+
+/// What a look at the tag with a Target's credentials found. Counts only in the pass that took it in: a clean-up that
+/// begins later may change it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sighting {
+    /// The artifact's uid for which the tag was looked at.
+    pub uid: Box<str>,
+    /// The Registry whose credentials were used.
+    pub registry: ObjectName,
+    /// What the tag holds, or in one sentence why that is not known.
+    pub found: Result<Option<String>, String>,
+}
+
 /// How the deletion of the tag goes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cleanup {
@@ -38,6 +64,11 @@ pub struct Cleanup {
     pub done: bool,
     /// Why the last attempt failed, in one sentence.
     pub cause: Option<String>,
+    /// What kind of failure that was.
+    pub problem: Option<CleanupProblem>,
+    /// Registries of Targets that wanted to bind while the tag had no credentials of its own: where they have the tag's
+    /// host, an attempt may use theirs.
+    pub lenders: BTreeSet<ObjectName>,
     /// What the outcome depended on besides the registry; another value is worth an attempt at once.
     pub fingerprint: Option<String>,
 }
@@ -88,6 +119,8 @@ pub struct ArtifactMemory {
     pub cleaning: bool,
     /// How the deletion goes.
     pub cleanup: Cleanup,
+    /// What a Target's credentials showed of the tag; taken away when the requests of this pass are served.
+    pub sighting: Option<Sighting>,
 }
 
 impl ArtifactMemory {

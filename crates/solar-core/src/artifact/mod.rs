@@ -10,7 +10,9 @@ mod next;
 mod requests;
 mod view;
 
-pub use memory::{ArtifactMemory, ArtifactOptions, Cleanup, Ticket, UNANSWERED_WRITE};
+pub use memory::{
+    ArtifactMemory, ArtifactOptions, Cleanup, CleanupProblem, Sighting, Ticket, UNANSWERED_WRITE,
+};
 pub use next::{ArtifactStep, next};
 pub use requests::{
     BindDecision, BindingChange, Owner, PushDecision, PushRequest, UnbindDecision, bind, binding_name,

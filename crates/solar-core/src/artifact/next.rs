@@ -49,7 +49,8 @@ pub fn next(
     now: Moment,
 ) -> ArtifactStep {
     notice(view, memory, now);
-    if let Some(step) = settle_owners(view) {
+    // Before the owners: a watch that lags behind them must not keep the status from being written.
+    if let Some(step) = owed_address(view).or_else(|| settle_owners(view)) {
         return step;
     }
     let step = match &view.artifact {
@@ -64,6 +65,7 @@ pub fn next(
             memory.cleaning = true;
             // Whatever becomes of it, what the tag held before proves nothing afterwards.
             memory.looked = None;
+            memory.sighting = None;
         }
         ArtifactStep::Look => memory.cleaning = false,
         _ => {}
@@ -94,6 +96,15 @@ pub(super) fn notice(view: &View, memory: &mut ArtifactMemory, now: Moment) {
     memory.seen_bound |= !view.bindings.is_empty();
 }
 
+/// The chart's address, where the status of a living artifact does not have it yet.
+fn owed_address(view: &View) -> Option<ArtifactStep> {
+    let artifact = view.artifact.as_ref().filter(|artifact| {
+        !artifact.meta.terminating && artifact.meta.has_finalizer(RENDER_ARTIFACT_FINALIZER)
+    })?;
+    let url = layout::chart_url(&artifact.base_url, &artifact.repository, &artifact.tag);
+    (artifact.status.chart_url.as_deref() != Some(url.as_str())).then_some(ArtifactStep::SetChartUrl(url))
+}
+
 /// A binding whose owner the watch does not know, or knows under another uid, is checked by API.
 fn settle_owners(view: &View) -> Option<ArtifactStep> {
     view.bindings
@@ -122,10 +133,6 @@ fn living(
 ) -> ArtifactStep {
     if !artifact.meta.has_finalizer(RENDER_ARTIFACT_FINALIZER) {
         return ArtifactStep::AddFinalizer;
-    }
-    let url = layout::chart_url(&artifact.base_url, &artifact.repository, &artifact.tag);
-    if artifact.status.chart_url.as_deref() != Some(url.as_str()) {
-        return ArtifactStep::SetChartUrl(url);
     }
     if !view.bindings.is_empty() {
         return match pin(view.bindings.values()) {
@@ -164,7 +171,7 @@ fn terminating(
         return ArtifactStep::Read;
     }
     if !view.bindings.is_empty() {
-        return kept(artifact, memory, now);
+        return kept(view, artifact, memory, now);
     }
     memory.announced = None;
     if let Some(wait) = wait_for_writes(memory, now) {
@@ -177,10 +184,16 @@ fn terminating(
 }
 
 /// Terminating but bound: the tag stays, and so does the finalizer.
-fn kept(artifact: &RenderArtifactRecord, memory: &ArtifactMemory, now: Moment) -> ArtifactStep {
+fn kept(view: &View, artifact: &RenderArtifactRecord, memory: &ArtifactMemory, now: Moment) -> ArtifactStep {
     let uid = Some(&artifact.meta.uid);
     if memory.announced.as_ref() != uid {
         return ArtifactStep::AnnounceKept;
+    }
+    // The look, and the clean-up once nobody holds it, need credentials that serve.
+    if let Some(wanted) =
+        pin(view.bindings.values()).filter(|wanted| artifact.registry.as_ref() != Some(wanted))
+    {
+        return ArtifactStep::Repin(wanted);
     }
     if memory.looked.as_ref() == uid {
         return ArtifactStep::Wait(None);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::memory::{ArtifactMemory, Ticket};
+use super::memory::{ArtifactMemory, CleanupProblem, Ticket};
 use super::next::notice;
 use super::view::View;
 use crate::names;
@@ -36,6 +36,10 @@ pub enum BindDecision {
         /// What the clean-up waits for.
         cause: String,
     },
+    /// The registry does not delete the tag: look at it with the credentials of the Registry that the asker names, keep
+    /// the [`Sighting`](super::Sighting), and decide again in the same pass. If the tag holds what was pushed for this
+    /// artifact, it may stay and be bound again.
+    LookFirst,
     /// Make the binding so, then the artifact if there is none.
     Proceed {
         /// What to do about the binding.
@@ -67,24 +71,26 @@ pub fn binding_name(artifact: &str, target: &ObjectName) -> String {
     names::binding(artifact, &target.name)
 }
 
-/// Decides a Bind.
+/// Decides a Bind. Notes in `memory` the asker's Registry where the clean-up has no credentials of its own.
 pub fn bind(
     view: &View,
-    memory: &ArtifactMemory,
+    memory: &mut ArtifactMemory,
     artifact: &ObjectName,
     owner: &Owner,
     coordinates: &Coordinates,
     registry: &ObjectName,
+    now: Moment,
 ) -> BindDecision {
     if let Some(existing) = &view.artifact {
         if let Some(with) = stranger(existing, coordinates) {
             return BindDecision::Collision { with };
         }
         let others = view.bindings.values().any(|binding| !binding.meta.terminating);
-        if existing.meta.terminating && (!others || memory.is_cleaning_up()) {
-            let cause =
-                memory.cleanup.cause.clone().unwrap_or_else(|| "the old tag is being deleted".to_owned());
-            return BindDecision::Terminating { retry_after: ASK_AGAIN, cause };
+        if existing.meta.terminating
+            && (!others || memory.is_cleaning_up())
+            && let Some(wait) = cleaned_up(existing, memory, registry, now)
+        {
+            return wait;
         }
     }
     let name = binding_name(&artifact.name, &owner.target);
@@ -99,6 +105,51 @@ pub fn bind(
         Some(_) => BindingChange::None,
     };
     BindDecision::Proceed { binding, create_artifact: view.artifact.is_none() }
+}
+
+/// What whoever binds to an artifact is told whose tag is to be deleted; `None`: the tag stays, was looked at, and may be
+/// bound.
+fn cleaned_up(
+    artifact: &RenderArtifactRecord,
+    memory: &mut ArtifactMemory,
+    registry: &ObjectName,
+    now: Moment,
+) -> Option<BindDecision> {
+    let mut cause = memory.cleanup.cause.clone().unwrap_or_else(|| "the old tag is being deleted".to_owned());
+    match memory.cleanup.problem {
+        Some(CleanupProblem::NoCredentials) => {
+            memory.cleanup.lenders.insert(registry.clone());
+        }
+        Some(CleanupProblem::Refused) if may_stay(artifact, memory, now) => {
+            let sighting = memory
+                .sighting
+                .as_ref()
+                .filter(|seen| seen.uid == artifact.meta.uid && seen.registry == *registry);
+            match sighting.map(|seen| &seen.found) {
+                None => return Some(BindDecision::LookFirst),
+                Some(Ok(found)) if *found == artifact.status.digest => {
+                    memory.looked = Some(artifact.meta.uid.clone());
+                    return None;
+                }
+                Some(Ok(found)) => {
+                    let found = found.as_deref().unwrap_or("nothing");
+                    cause = format!("{cause}; the tag now holds {found}");
+                }
+                Some(Err(problem)) => cause = format!("{cause}; looking at the tag: {problem}"),
+            }
+        }
+        _ => {}
+    }
+    Some(BindDecision::Terminating { retry_after: ASK_AGAIN, cause })
+}
+
+/// Whether the tag of a terminating artifact could be bound again, if it is still there: nobody deletes it now, and
+/// nothing that was sent may still do so.
+fn may_stay(artifact: &RenderArtifactRecord, memory: &ArtifactMemory, now: Moment) -> bool {
+    artifact.status.digest.is_some()
+        && !memory.is_cleaning_up()
+        && !memory.write_under_way(now)
+        && now >= memory.quiet_until
 }
 
 /// What serving an Unbind takes, in this order.

@@ -50,6 +50,13 @@ pub(super) enum Stage {
         /// What the clean-up waits for.
         cause: String,
     },
+    /// Its artifact cannot be held until a person mends something.
+    Refused {
+        /// When to ask again.
+        retry_after: Duration,
+        /// What is wrong, in one sentence.
+        message: String,
+    },
     /// The chart can be pulled.
     Rendered {
         /// Digest of its manifest.
@@ -87,7 +94,7 @@ impl ChartState {
 
     pub(super) fn ask_again(&self) -> Option<Duration> {
         match &self.stage {
-            Stage::CleanedUp { retry_after, .. } => Some(*retry_after),
+            Stage::CleanedUp { retry_after, .. } | Stage::Refused { retry_after, .. } => Some(*retry_after),
             _ => None,
         }
     }
@@ -105,7 +112,7 @@ pub(super) fn look(view: &View<'_>, chart: Chart) -> ChartState {
     });
     let (stage, discard) = match hold {
         Hold::Stranger(with) => (collision(&artifact, &chart, &with), None),
-        Hold::Terminating { retry_after, cause, .. } => (Stage::CleanedUp { retry_after, cause }, None),
+        Hold::Later { stage, .. } => (stage, None),
         Hold::Bound | Hold::Repoint => with_task(view, &chart, &artifact, true),
         Hold::Unbound => with_task(view, &chart, &artifact, false),
     };
@@ -126,15 +133,15 @@ enum Hold {
     Repoint,
     /// It does not.
     Unbound,
-    /// It may not yet.
-    Terminating { ask: bool, retry_after: Duration, cause: String },
+    /// It may not yet, and asks again after a while.
+    Later { ask: bool, stage: Stage },
     /// It never will.
     Stranger(Coordinates),
 }
 
 impl Hold {
     fn asks(&self) -> bool {
-        matches!(self, Self::Repoint | Self::Unbound | Self::Terminating { ask: true, .. })
+        matches!(self, Self::Repoint | Self::Unbound | Self::Later { ask: true, .. })
     }
 }
 
@@ -152,23 +159,25 @@ fn hold(view: &View<'_>, chart: &Chart, artifact: &ObjectName) -> Hold {
     match (binding, view.memory.answers.get(&artifact.name)) {
         (Some(binding), _) if binding.registry.as_ref() == Some(&chart.registry) => Hold::Bound,
         (_, Some(BindAnswer::Bound)) => Hold::Bound,
+        (_, Some(BindAnswer::Terminating { retry_after, cause })) => {
+            let (ask, retry_after) = ask_again(view, artifact, *retry_after);
+            Hold::Later { ask, stage: Stage::CleanedUp { retry_after, cause: cause.clone() } }
+        }
+        (_, Some(BindAnswer::Refused { retry_after, cause })) => {
+            let (ask, retry_after) = ask_again(view, artifact, *retry_after);
+            Hold::Later { ask, stage: Stage::Refused { retry_after, message: cause.clone() } }
+        }
         (Some(_), _) => Hold::Repoint,
         (None, None) => Hold::Unbound,
         (None, Some(BindAnswer::Collision { with })) => Hold::Stranger(with.clone()),
-        (None, Some(BindAnswer::Terminating { retry_after, cause })) => {
-            terminating(view, artifact, *retry_after, cause)
-        }
     }
 }
 
-fn terminating(view: &View<'_>, artifact: &ObjectName, retry_after: Duration, cause: &str) -> Hold {
+/// Whether it is time to ask the artifact's actor again, and when it is.
+fn ask_again(view: &View<'_>, artifact: &ObjectName, retry_after: Duration) -> (bool, Duration) {
     let left = view.memory.ask_again.get(&artifact.name).map(|at| at.duration_since(view.now));
     let left = left.and_then(|left| Duration::try_from(left).ok()).filter(|left| !left.is_zero());
-    Hold::Terminating {
-        ask: left.is_none(),
-        retry_after: left.unwrap_or(retry_after),
-        cause: cause.to_owned(),
-    }
+    (left.is_none(), left.unwrap_or(retry_after))
 }
 
 /// The stage by the chart's task, and a task that has to go first.

@@ -10,7 +10,7 @@ use solar_api as api;
 
 use crate::hash::PayloadHash;
 use crate::layout;
-use crate::object::ObjectName;
+use crate::object::{ObjectName, Revision};
 use crate::record::{RenderArtifactRecord, RenderTaskRecord};
 
 /// How Targets are treated, set once at start.
@@ -78,6 +78,14 @@ pub enum BindAnswer {
     Collision {
         /// The coordinates that have the name.
         with: Coordinates,
+    },
+    /// The API server does not let the binding or the artifact be made, or something else has its name; the same
+    /// request fails again until a person mends it.
+    Refused {
+        /// When to ask again.
+        retry_after: Duration,
+        /// What was refused and why, in one sentence.
+        cause: String,
     },
 }
 
@@ -190,12 +198,12 @@ pub struct ReleaseTaskOrder {
     pub registry: ObjectName,
     /// The Release whose values are shipped.
     pub release: ObjectName,
-    /// Version of the Release that was decided upon.
-    pub release_version: Box<str>,
+    /// The Release's spec that was decided upon.
+    pub release_revision: Revision,
     /// The ComponentVersion whose resources are shipped.
     pub component_version: ObjectName,
-    /// Version of the ComponentVersion that was decided upon.
-    pub component_version_version: Box<str>,
+    /// The ComponentVersion's spec that was decided upon.
+    pub component_version_revision: Revision,
     /// Pull secret by normalised host; a host that is absent is pulled anonymously.
     pub pull_secrets: BTreeMap<Box<str>, Box<str>>,
     /// Chart.yaml.

@@ -65,9 +65,9 @@ impl ReleaseChart {
             coordinates: coordinates.clone(),
             registry: registry.clone(),
             release: release.meta.name.clone(),
-            release_version: release.meta.resource_version.clone(),
+            release_revision: release.meta.revision(),
             component_version: version.meta.name.clone(),
-            component_version_version: version.meta.resource_version.clone(),
+            component_version_revision: version.meta.revision(),
             pull_secrets: self.secrets.clone(),
             chart: chart_config(coordinates, format!("Release {}", release.meta.name)),
         };

@@ -82,7 +82,9 @@ impl Bootstrap {
     pub(super) fn is_given(&self) -> bool {
         match self.state.stage {
             Stage::Held | Stage::Rendering | Stage::Rendered { .. } | Stage::Failed { .. } => true,
-            Stage::Preparing | Stage::CleanedUp { .. } | Stage::Collision { .. } => false,
+            Stage::Preparing | Stage::CleanedUp { .. } | Stage::Refused { .. } | Stage::Collision { .. } => {
+                false
+            }
         }
     }
 

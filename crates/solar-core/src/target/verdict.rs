@@ -109,7 +109,9 @@ fn collision(stage1: &Stage1) -> Fault {
 
 fn failed(stage1: &Stage1) -> Fault {
     let failures = stage1.charts.iter().filter_map(|chart| match &chart.state.stage {
-        Stage::Failed { message } => Some(format!("Release {}: {message}", release(chart))),
+        Stage::Failed { message } | Stage::Refused { message, .. } => {
+            Some(format!("Release {}: {message}", release(chart)))
+        }
         _ => None,
     });
     listed(reason::RELEASE_FAILED, failures)
@@ -182,7 +184,9 @@ pub(super) fn bootstrap_ready(stage2: &Stage2) -> Wanted {
         Stage::Failed { message } => {
             Wanted::no(TYPE, FAILED, format!("RenderTask {} failed: {message}", chart.task))
         }
-        Stage::Collision { message } => Wanted::no(TYPE, FAILED, message.clone()),
+        Stage::Collision { message } | Stage::Refused { message, .. } => {
+            Wanted::no(TYPE, FAILED, message.clone())
+        }
     }
 }
 

@@ -11,8 +11,8 @@ use std::time::Duration;
 use proptest::prelude::*;
 use solar_api::names::RENDER_ARTIFACT_FINALIZER;
 use solar_core::artifact::{
-    self, ArtifactMemory, ArtifactStep, BindDecision, BindingChange, Owner, PushDecision, PushRequest,
-    UNANSWERED_WRITE, View,
+    self, ArtifactMemory, ArtifactStep, BindDecision, BindingChange, CleanupProblem, Owner, PushDecision,
+    PushRequest, Sighting, UNANSWERED_WRITE, View,
 };
 use solar_core::object::ObjectName;
 use solar_core::overlay::Own;
@@ -107,6 +107,8 @@ struct Job {
 enum Errand {
     Look,
     CleanUp,
+    /// A look with the credentials of a Target that wants to bind.
+    Sight,
 }
 
 /// A request that failed; the pass ends.
@@ -134,6 +136,8 @@ struct Model {
     job: Option<Job>,
     errand: Option<Errand>,
     attempt: Option<Attempt>,
+    /// Requests that wait for a look.
+    waiting: Vec<Request>,
 }
 
 impl Model {
@@ -156,6 +160,7 @@ impl Model {
             job: None,
             errand: None,
             attempt: None,
+            waiting: Vec::new(),
         };
         for target in TARGETS {
             model.make_target(target);
@@ -323,6 +328,18 @@ impl Model {
     fn reconcile(&mut self) -> Result<(), Failed> {
         self.memory.confirmed = false;
         self.take_in_attempt()?;
+        if self.errand.is_none() {
+            for request in std::mem::take(&mut self.waiting) {
+                self.requests.push_front(request);
+            }
+        }
+        let served = self.serve_all();
+        self.memory.sighting = None;
+        served?;
+        self.settle_steps()
+    }
+
+    fn serve_all(&mut self) -> Result<(), Failed> {
         while let Some(request) = self.requests.pop_front() {
             self.memory.confirmed = false;
             if let Err(failed) = self.serve(&request) {
@@ -330,6 +347,10 @@ impl Model {
                 return Err(failed);
             }
         }
+        Ok(())
+    }
+
+    fn settle_steps(&mut self) -> Result<(), Failed> {
         for _ in 0..50 {
             let view = self.view();
             match artifact::next(&view, &mut self.memory, &OPTIONS, self.now) {
@@ -355,8 +376,15 @@ impl Model {
 
     fn bind(&mut self, owner: &Owner) -> Result<(), Failed> {
         let view = self.view();
+        let registry = registry("charts");
         let decision =
-            artifact::bind(&view, &self.memory, &name(), owner, &coordinates(), &registry("charts"));
+            artifact::bind(&view, &mut self.memory, &name(), owner, &coordinates(), &registry, self.now);
+        if decision == BindDecision::LookFirst {
+            self.waiting.push(Request::Bind(owner.clone()));
+            if self.errand.is_none() {
+                self.send(Errand::Sight);
+            }
+        }
         let BindDecision::Proceed { binding, create_artifact } = decision else { return Ok(()) };
         match binding {
             BindingChange::None => {}
@@ -586,8 +614,21 @@ impl Model {
                 self.memory.looked = Some(artifact.meta.uid.clone());
             }
             (Errand::Look, _) => self.memory.look_at = Some(later),
-            (Errand::CleanUp, Attempt::Refused) => self.memory.cleanup.retry_at = Some(later),
+            (Errand::Sight, attempt) => {
+                let Some(artifact) = self.view().artifact else { return Ok(()) };
+                let found = match attempt {
+                    Attempt::Deleted | Attempt::DeletedTwice => Ok(self.tag.then(|| DIGEST.to_owned())),
+                    _ => Err("no answer".to_owned()),
+                };
+                self.memory.sighting =
+                    Some(Sighting { uid: artifact.meta.uid.clone(), registry: registry("charts"), found });
+            }
+            (Errand::CleanUp, Attempt::Refused) => {
+                self.memory.cleanup.retry_at = Some(later);
+                self.memory.cleanup.problem = Some(CleanupProblem::Refused);
+            }
             (Errand::CleanUp, Attempt::Unanswered | Attempt::Cut) => {
+                self.memory.cleanup.problem = Some(CleanupProblem::Other);
                 self.memory.under_way_until = Some(self.now + UNANSWERED_WRITE);
                 self.memory.cleanup.retry_at = Some(later);
             }
@@ -643,6 +684,7 @@ impl Model {
         self.started = self.now;
         self.memory = ArtifactMemory::new(self.now + UNANSWERED_WRITE);
         self.requests.clear();
+        self.waiting.clear();
         self.errand = None;
         self.attempt = None;
         self.fault = None;

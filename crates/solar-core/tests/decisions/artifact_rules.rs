@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use solar_api as api;
 use solar_core::artifact::{
-    self, ArtifactMemory, ArtifactStep, BindDecision, BindingChange, Owner, PushDecision, Ticket,
+    self, ArtifactMemory, ArtifactStep, BindDecision, BindingChange, CleanupProblem, Owner, PushDecision,
+    Sighting, Ticket,
 };
 use solar_core::object::ObjectName;
 use solar_core::overlay::{Own, settle};
@@ -19,7 +20,7 @@ use crate::artifacts::{
 
 fn bind_with(world: &World, memory: &mut ArtifactMemory, owner: &Owner) -> BindDecision {
     let view = view(world, memory);
-    artifact::bind(&view, memory, &name(), owner, &coordinates(), &registry("charts"))
+    artifact::bind(&view, memory, &name(), owner, &coordinates(), &registry("charts"), seconds(60))
 }
 
 fn uid() -> Option<Box<str>> {
@@ -73,8 +74,15 @@ fn each_coordinate_tells_a_stranger() {
         let world = world(Some(&an_artifact()), &[]);
         let mut memory = ArtifactMemory::default();
         let view = view(&world, &mut memory);
-        let decision =
-            artifact::bind(&view, &memory, &name(), &owner("berlin"), &wanted, &registry("charts"));
+        let decision = artifact::bind(
+            &view,
+            &mut memory,
+            &name(),
+            &owner("berlin"),
+            &wanted,
+            &registry("charts"),
+            seconds(0),
+        );
         assert_eq!(decision, BindDecision::Collision { with: coordinates() });
     }
 }
@@ -115,6 +123,122 @@ fn a_look_at_a_kept_tag_does_not_keep_further_owners_out() {
     memory.errand = true;
     let decision = bind_with(&world, &mut memory, &owner("berlin"));
     assert!(matches!(decision, BindDecision::Proceed { .. }), "{decision:?}");
+}
+
+// ---- A registry that does not delete, and a tag without credentials ----
+
+/// The last attempt to delete the tag ended like this.
+fn failed(problem: CleanupProblem) -> ArtifactMemory {
+    let mut memory = confirmed();
+    memory.cleanup.problem = Some(problem);
+    memory.cleanup.cause = Some("registry does not support deletion".into());
+    memory
+}
+
+/// A look at the tag with these credentials found this.
+fn sighted(registry_name: &str, found: Result<Option<&str>, &str>) -> Sighting {
+    let found = found.map(|found| found.map(str::to_owned)).map_err(str::to_owned);
+    Sighting { uid: uid().unwrap(), registry: registry(registry_name), found }
+}
+
+fn told(decision: BindDecision) -> String {
+    match decision {
+        BindDecision::Terminating { cause, .. } => cause,
+        decision => panic!("not told to wait: {decision:?}"),
+    }
+}
+
+#[test]
+fn a_tag_that_the_registry_does_not_delete_is_looked_at_and_bound_again_if_it_holds_our_digest() {
+    let world = world(Some(&terminating()), &[]);
+    let mut memory = failed(CleanupProblem::Refused);
+    assert_eq!(bind_with(&world, &mut memory, &owner("berlin")), BindDecision::LookFirst);
+    memory.sighting = Some(sighted("charts", Ok(Some("sha256:aa"))));
+    let wanted = BindDecision::Proceed { binding: BindingChange::Create, create_artifact: false };
+    assert_eq!(bind_with(&world, &mut memory, &owner("berlin")), wanted);
+}
+
+#[test]
+fn a_tag_that_holds_something_else_or_cannot_be_seen_is_not_bound_and_the_asker_is_told() {
+    let world = world(Some(&terminating()), &[]);
+    let rows = [
+        (Ok(Some("sha256:bb")), "the tag now holds sha256:bb"),
+        (Ok(None), "the tag now holds nothing"),
+        (Err("the registry answered 401"), "looking at the tag: the registry answered 401"),
+    ];
+    for (found, said) in rows {
+        let mut memory = failed(CleanupProblem::Refused);
+        memory.sighting = Some(sighted("charts", found));
+        let cause = told(bind_with(&world, &mut memory, &owner("berlin")));
+        assert_eq!(cause, format!("registry does not support deletion; {said}"));
+    }
+}
+
+#[test]
+fn what_other_credentials_or_another_artifact_showed_is_no_leave_to_bind() {
+    let world = world(Some(&terminating()), &[]);
+    let mut memory = failed(CleanupProblem::Refused);
+    memory.sighting = Some(sighted("other", Ok(Some("sha256:aa"))));
+    assert_eq!(bind_with(&world, &mut memory, &owner("berlin")), BindDecision::LookFirst);
+    memory.sighting = Some(sighted("charts", Ok(Some("sha256:aa"))));
+    memory.sighting.as_mut().unwrap().uid = "an earlier one".into();
+    assert_eq!(bind_with(&world, &mut memory, &owner("berlin")), BindDecision::LookFirst);
+}
+
+#[test]
+fn only_a_definite_refusal_lets_a_tag_stay() {
+    let world = world(Some(&terminating()), &[]);
+    for problem in [None, Some(CleanupProblem::Other), Some(CleanupProblem::NoCredentials)] {
+        let mut memory = failed(CleanupProblem::Other);
+        memory.cleanup.problem = problem;
+        memory.sighting = Some(sighted("charts", Ok(Some("sha256:aa"))));
+        told(bind_with(&world, &mut memory, &owner("berlin")));
+    }
+}
+
+/// Its name, the artifact, and how the memory differs.
+type Obstacle = (&'static str, api::RenderArtifact, fn(&mut ArtifactMemory));
+
+#[test]
+fn a_tag_does_not_stay_while_a_write_may_still_land_or_a_clean_up_is_out_or_its_digest_is_unknown() {
+    let mut without_digest = terminating();
+    without_digest.status.as_mut().unwrap().digest = None;
+    let rows: [Obstacle; 5] = [
+        ("no digest", without_digest, |_| {}),
+        ("earlier incarnation", terminating(), |memory| memory.quiet_until = seconds(61)),
+        ("unanswered write", terminating(), |memory| memory.under_way_until = Some(seconds(61))),
+        ("clean-up", terminating(), |memory| (memory.errand, memory.cleaning) = (true, true)),
+        ("finalizer", terminating(), |memory| memory.cleanup.done = true),
+    ];
+    for (row, artifact, change) in rows {
+        let mut memory = failed(CleanupProblem::Refused);
+        memory.sighting = Some(sighted("charts", Ok(Some("sha256:aa"))));
+        change(&mut memory);
+        let decision = bind_with(&world(Some(&artifact), &[]), &mut memory, &owner("berlin"));
+        assert!(matches!(decision, BindDecision::Terminating { .. }), "{row}: {decision:?}");
+    }
+}
+
+#[test]
+fn a_clean_up_that_begins_takes_back_what_was_seen_of_the_tag() {
+    let unbound = world(Some(&terminating()), &[]);
+    let mut memory = failed(CleanupProblem::Refused);
+    memory.sighting = Some(sighted("charts", Ok(Some("sha256:aa"))));
+    assert_eq!(next(&unbound, &mut memory, seconds(60)), ArtifactStep::CleanUp);
+    assert_eq!(memory.sighting, None);
+}
+
+#[test]
+fn whoever_wants_to_bind_lends_credentials_to_a_tag_that_has_none() {
+    let world = world(Some(&terminating()), &[]);
+    let mut memory = failed(CleanupProblem::NoCredentials);
+    told(bind_with(&world, &mut memory, &owner("berlin")));
+    assert_eq!(memory.cleanup.lenders, [registry("charts")].into());
+    for problem in [CleanupProblem::Refused, CleanupProblem::Other] {
+        let mut memory = failed(problem);
+        bind_with(&world, &mut memory, &owner("berlin"));
+        assert!(memory.cleanup.lenders.is_empty(), "{problem:?}");
+    }
 }
 
 // ---- Unbind and pins ----
@@ -380,6 +504,23 @@ fn a_kept_tag_is_looked_at_only_after_the_wait_that_follows_a_start() {
     let mut memory = ArtifactMemory { announced: uid(), confirmed: true, ..ArtifactMemory::new(seconds(30)) };
     assert_eq!(next(&world, &mut memory, seconds(29)), ArtifactStep::Wait(Some(seconds(30))));
     assert_eq!(next(&world, &mut memory, seconds(30)), ArtifactStep::Look);
+}
+
+#[test]
+fn a_kept_tag_is_pinned_to_the_registry_of_a_holder_before_it_is_looked_at() {
+    let world = world(Some(&terminating()), &[a_binding("berlin", "other")]);
+    let mut memory = ArtifactMemory { announced: uid(), ..confirmed() };
+    assert_eq!(next(&world, &mut memory, seconds(60)), ArtifactStep::Repin(registry("other")));
+}
+
+#[test]
+fn the_charts_address_is_written_though_the_watch_does_not_know_an_owner() {
+    let mut fresh = an_artifact();
+    fresh.status = None;
+    let mut world = world(Some(&fresh), &[a_binding("berlin", "charts")]);
+    world.targets.remove(&ObjectName::new("edge", "berlin"));
+    let step = next(&world, &mut ArtifactMemory::default(), seconds(0));
+    assert!(matches!(step, ArtifactStep::SetChartUrl(_)), "{step:?}");
 }
 
 #[test]

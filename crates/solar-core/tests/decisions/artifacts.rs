@@ -106,7 +106,7 @@ pub fn view(world: &World, memory: &mut ArtifactMemory) -> View {
 fn bind(world: &World, owner: &Owner, registry_name: &str) -> BindDecision {
     let mut memory = ArtifactMemory::default();
     let view = view(world, &mut memory);
-    artifact::bind(&view, &memory, &name(), owner, &coordinates(), &registry(registry_name))
+    artifact::bind(&view, &mut memory, &name(), owner, &coordinates(), &registry(registry_name), seconds(0))
 }
 
 pub fn next(world: &World, memory: &mut ArtifactMemory, now: Duration) -> ArtifactStep {

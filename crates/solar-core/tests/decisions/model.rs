@@ -7,7 +7,7 @@ use kube::Resource;
 use solar_api as api;
 use solar_api::names::{REGISTRY_REF_FINALIZER, TARGET_FINALIZER};
 use solar_core::hash::{PayloadHash, sha256_hex};
-use solar_core::object::ObjectName;
+use solar_core::object::{Meta, ObjectName};
 use solar_core::record::{
     ComponentVersionRecord, GrantRecord, RegistryBindingRecord, RegistryRecord, ReleaseBindingRecord,
     ReleaseRecord, RenderArtifactRecord, RenderBindingRecord, RenderTaskRecord, TargetRecord,
@@ -315,11 +315,8 @@ impl Model {
     fn create_release_task(&mut self, target: &ObjectName, order: &ReleaseTaskOrder) {
         let release = self.releases[&order.release].clone();
         let version = self.versions[&order.component_version].clone();
-        assert_eq!(release.metadata.resource_version.as_deref(), Some(order.release_version.as_ref()));
-        assert_eq!(
-            version.metadata.resource_version.as_deref(),
-            Some(order.component_version_version.as_ref())
-        );
+        assert_eq!(Meta::of(&release.metadata).revision(), order.release_revision);
+        assert_eq!(Meta::of(&version.metadata).revision(), order.component_version_revision);
         let resources = version.spec.resources.into_iter().map(|(name, access)| {
             let (host, _) = host::split_repository(&access.repository);
             let secret = order.pull_secrets.get(host.as_str()).map(ToString::to_string);

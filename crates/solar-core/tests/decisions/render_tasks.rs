@@ -73,6 +73,17 @@ fn any_other_task_is_counted_first_and_given_up_after_three_attempts() {
 }
 
 #[test]
+fn a_submission_without_a_word_is_made_again() {
+    let mut memory = TaskMemory::default();
+    assert_eq!(next(&fresh(), &VIEW, &mut memory, seconds(0)), TaskStep::Submit);
+    memory.submitted = true;
+    let scheduled = task(written(next(&fresh(), &VIEW, &mut memory, seconds(2))));
+    assert_eq!(next(&scheduled, &VIEW, &mut memory, seconds(29)), TaskStep::Wait(Some(seconds(30))));
+    assert_eq!(next(&scheduled, &VIEW, &mut memory, seconds(30)), TaskStep::Submit);
+    assert_eq!(next(&scheduled, &VIEW, &mut memory, seconds(31)), TaskStep::Wait(Some(seconds(60))));
+}
+
+#[test]
 fn a_task_without_a_binding_waits_for_one() {
     let view = TaskView { bound: false, ..VIEW };
     assert_eq!(next(&fresh(), &view, &mut TaskMemory::default(), seconds(0)), TaskStep::Wait(None));
@@ -85,7 +96,11 @@ fn job_scheduled_is_said_only_after_two_seconds() {
     assert_eq!(next(&fresh(), &VIEW, &mut memory, seconds(11)), TaskStep::Wait(Some(seconds(12))));
     let status = written(next(&fresh(), &VIEW, &mut memory, seconds(12)));
     assert!(condition::is_true(&status.conditions, "JobScheduled"));
-    assert_eq!(next(&task(status), &VIEW, &mut memory, seconds(20)), TaskStep::Wait(None), "once");
+    assert_eq!(
+        next(&task(status), &VIEW, &mut memory, seconds(20)),
+        TaskStep::Wait(Some(seconds(41))),
+        "once"
+    );
 }
 
 #[test]
@@ -126,6 +141,17 @@ fn a_fault_of_the_surroundings_is_tried_again_after_a_while_and_at_once_when_the
 
     let mended = TaskView { surroundings: "registry there, with a secret", ..VIEW };
     assert!(matches!(next(&failed, &mended, &mut memory, seconds(11)), TaskStep::WriteStatus(..)));
+}
+
+#[test]
+fn a_person_who_asks_ends_the_wait_after_a_failure_of_the_surroundings() {
+    let (mut failed, mut memory) = after(surroundings("the registry answered 401"));
+    assert!(matches!(next(&failed, &VIEW, &mut memory, seconds(11)), TaskStep::Wait(Some(_))));
+    failed.render_request = Some("now".into());
+    let status = written(next(&failed, &VIEW, &mut memory, seconds(11)));
+    assert_eq!(status.observed_render_request.as_deref(), Some("now"));
+    failed.status = status;
+    assert_eq!(next(&failed, &VIEW, &mut memory, seconds(11)), TaskStep::Submit);
 }
 
 #[test]

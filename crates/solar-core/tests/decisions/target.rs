@@ -488,6 +488,29 @@ fn releases_rendered_pending_names_the_artifact_that_is_cleaned_up_and_asks_agai
 }
 
 #[test]
+fn a_refused_bind_is_said_as_the_releases_failure_and_asked_again_when_it_was_told_to() {
+    let mut model = Model::scene();
+    let artifact = bound_artifacts(&model.plan(BERLIN))[0].clone();
+    let cause = "create RenderBinding edge/x: forbidden: no role".to_owned();
+    let refused = BindAnswer::Refused { retry_after: Duration::from_secs(30), cause };
+    let memory = model.memory.entry(name(BERLIN)).or_default();
+    memory.answers.insert(artifact.as_str().into(), refused);
+    let until = at(model.seconds + 30);
+    model.memory.get_mut(&name(BERLIN)).unwrap().ask_again.insert(artifact.as_str().into(), until);
+    assert_eq!(model.verdict(BERLIN, "ReleasesRendered"), "False/ReleaseFailed");
+    assert!(
+        model
+            .message(BERLIN, "ReleasesRendered")
+            .ends_with("create RenderBinding edge/x: forbidden: no role")
+    );
+    let plan = model.plan(BERLIN);
+    assert_eq!(plan.wake_after, Some(Duration::from_secs(30)));
+    assert!(!bound_artifacts(&plan).contains(&artifact), "not before the time has come");
+    model.seconds += 30;
+    assert!(bound_artifacts(&model.plan(BERLIN)).contains(&artifact));
+}
+
+#[test]
 fn releases_rendered_all_rendered() {
     assert_eq!(ready().verdict(BERLIN, "ReleasesRendered"), "True/AllRendered");
 }

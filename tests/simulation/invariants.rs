@@ -1,0 +1,285 @@
+//! What must hold at every moment, and at the end.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+use solar_controller::adapters::oci::Digest;
+use solar_core::names;
+
+use crate::fleet::{OWN_KINDS, USER_KINDS};
+use crate::story::World;
+
+fn text<'a>(value: &'a Value, path: &str) -> &'a str {
+    value.pointer(path).and_then(Value::as_str).unwrap_or_default()
+}
+
+fn name_of(object: &Value) -> (&str, &str) {
+    (text(object, "/metadata/namespace"), text(object, "/metadata/name"))
+}
+
+fn is_terminating(object: &Value) -> bool {
+    !object["metadata"]["deletionTimestamp"].is_null()
+}
+
+fn objects(world: &World, kind: &str) -> Vec<Value> {
+    world.server.objects(kind).collect()
+}
+
+/// Panics when an invariant does not hold now.
+pub fn hold(world: &World) {
+    let mut broken = world.broken.lock().unwrap().clone();
+    broken.extend(orphans(world));
+    broken.extend(lost_tags(world));
+    broken.extend(misdirected_credentials(world));
+    assert!(broken.is_empty(), "{}\n{}", broken.join("\n"), describe(world));
+}
+
+/// A tag is bound, or its artifact exists, or it is gone.
+fn orphans(world: &World) -> Vec<String> {
+    let known: BTreeSet<(String, String)> = objects(world, "RenderArtifact")
+        .iter()
+        .map(|artifact| {
+            let (namespace, name) = name_of(artifact);
+            (namespace.to_owned(), name.to_owned())
+        })
+        .chain(objects(world, "RenderBinding").iter().map(|binding| {
+            (name_of(binding).0.to_owned(), text(binding, "/spec/renderArtifactRef/name").to_owned())
+        }))
+        .collect();
+    let mut orphans = Vec::new();
+    for (host, store) in &world.registries.stores {
+        for (repository, tag) in store.all_tags().keys() {
+            let namespace = repository.split('/').next().unwrap_or_default();
+            let artifact = names::artifact(namespace, host, repository, tag);
+            if !known.contains(&(namespace.to_owned(), artifact)) {
+                orphans.push(format!("{host}/{repository}:{tag} is an orphan"));
+            }
+        }
+    }
+    orphans
+}
+
+/// A tag that is bound and was pushed holds what was pushed.
+fn lost_tags(world: &World) -> Vec<String> {
+    let bound = bound_artifacts(world);
+    let mut lost = Vec::new();
+    for artifact in objects(world, "RenderArtifact") {
+        let (namespace, name) = name_of(&artifact);
+        let digest = text(&artifact, "/status/digest");
+        if digest.is_empty()
+            || is_terminating(&artifact)
+            || !bound.contains(&(namespace.to_owned(), name.to_owned()))
+        {
+            continue;
+        }
+        let (host, repository, tag) = (
+            text(&artifact, "/spec/baseURL"),
+            text(&artifact, "/spec/repository"),
+            text(&artifact, "/spec/tag"),
+        );
+        let Some(store) = world.registries.stores.get(host) else { continue };
+        let held = store.all_tags().get(&(repository.to_owned(), tag.to_owned())).cloned();
+        if held.as_ref().map(Digest::as_str) != Some(digest) {
+            lost.push(format!(
+                "{host}/{repository}:{tag} is bound and should hold {digest}, but holds {held:?}"
+            ));
+        }
+    }
+    lost
+}
+
+fn bound_artifacts(world: &World) -> BTreeSet<(String, String)> {
+    objects(world, "RenderBinding")
+        .iter()
+        .filter(|binding| !is_terminating(binding))
+        .map(|binding| {
+            (name_of(binding).0.to_owned(), text(binding, "/spec/renderArtifactRef/name").to_owned())
+        })
+        .collect()
+}
+
+/// Credentials go only to hosts that a Registry with a Secret names.
+fn misdirected_credentials(world: &World) -> Option<String> {
+    let log = world.registries.elsewhere.log();
+    log.first().map(|request| format!("a request left for {}", request.host))
+}
+
+/// Notes when a tag is to be deleted that is bound: called before the deletion has an effect.
+pub fn may_delete(world: &World, host: &str, repository: &str, tag: &str) {
+    let namespace = repository.split('/').next().unwrap_or_default();
+    let artifact = names::artifact(namespace, host, repository, tag);
+    let bound = objects(world, "RenderBinding").into_iter().find(|binding| {
+        name_of(binding).0 == namespace && text(binding, "/spec/renderArtifactRef/name") == artifact
+    });
+    if let Some(binding) = bound {
+        let what = format!("{host}/{repository}:{tag} is deleted while {:?} holds it", name_of(&binding));
+        world.broken.lock().unwrap().push(what);
+    }
+}
+
+fn condition<'a>(object: &'a Value, type_: &str) -> Option<&'a Value> {
+    object["status"]["conditions"].as_array()?.iter().find(|condition| condition["type"] == type_)
+}
+
+/// Every living Target is Ready, or says why not; what is Ready can be pulled.
+pub fn explained(world: &World) -> Result<(), String> {
+    for target in objects(world, "Target") {
+        let who = format!("Target {:?}", name_of(&target));
+        if is_terminating(&target) {
+            return Err(format!("{who} is still terminating"));
+        }
+        let Some(ready) = condition(&target, "Ready") else { return Err(format!("{who} has no condition")) };
+        match (text(ready, "/status"), text(ready, "/reason")) {
+            ("True", _) => can_be_pulled(world, &target)?,
+            (_, "Suspended") => {}
+            (_, reason) => is_a_reason(world, &target, reason, text(ready, "/message"))?,
+        }
+    }
+    Ok(())
+}
+
+/// What a Ready Target names is in the registry.
+fn can_be_pulled(world: &World, target: &Value) -> Result<(), String> {
+    let url = text(target, "/status/chartURL");
+    let Some((host, rest)) = url.trim_start_matches("oci://").split_once('/') else {
+        return Err(format!("Target {:?} is ready without a chart", name_of(target)));
+    };
+    let (repository, tag) = rest.rsplit_once(':').unwrap_or_default();
+    let there = world
+        .registries
+        .stores
+        .get(host)
+        .is_some_and(|store| store.all_tags().contains_key(&(repository.to_owned(), tag.to_owned())));
+    if there { Ok(()) } else { Err(format!("{url} is not in the registry")) }
+}
+
+/// Whether somebody else has to do something before the Target can be Ready.
+fn is_a_reason(world: &World, target: &Value, reason: &str, message: &str) -> Result<(), String> {
+    if message.is_empty() {
+        return Err(format!("Target {:?} does not say why it is not ready: {reason}", name_of(target)));
+    }
+    let exists = |kind: &str, namespace: &str, name: &str| {
+        world.server.get_object(kind, namespace, name).is_some_and(|object| !is_terminating(&object))
+    };
+    let (namespace, name) = name_of(target);
+    let registry_namespace = match text(target, "/spec/renderRegistryRef/namespace") {
+        "" => namespace,
+        named => named,
+    };
+    let registry = text(target, "/spec/renderRegistryRef/name");
+    let grant =
+        registry_namespace == namespace || exists("ReferenceGrant", registry_namespace, "teams-use-charts");
+    let usable = grant
+        && exists("Registry", registry_namespace, registry)
+        && exists("Secret", registry_namespace, "push");
+    if !usable {
+        return Ok(());
+    }
+    let bindings: Vec<_> = objects(world, "ReleaseBinding")
+        .into_iter()
+        .filter(|binding| name_of(binding).0 == namespace && text(binding, "/spec/targetRef/name") == name)
+        .collect();
+    if bindings.is_empty() {
+        return (reason == "NoReleaseBindings").then_some(()).ok_or_else(|| format!("{reason}: {message}"));
+    }
+    let missing_release = bindings.iter().any(|binding| {
+        let release = text(binding, "/spec/releaseRef/name");
+        let Some(release) = world.server.get_object("Release", namespace, release) else { return true };
+        let version_namespace = match text(&release, "/spec/componentVersionRef/namespace") {
+            "" => namespace,
+            named => named,
+        };
+        is_terminating(&release)
+            || !exists(
+                "ComponentVersion",
+                version_namespace,
+                text(&release, "/spec/componentVersionRef/name"),
+            )
+            || (version_namespace != namespace
+                && !exists("ReferenceGrant", version_namespace, "team-a-uses-versions"))
+    });
+    let missing_registry = objects(world, "RegistryBinding").iter().any(|binding| {
+        name_of(binding).0 == namespace
+            && text(binding, "/spec/targetRef/name") == name
+            && !exists("Registry", namespace, text(binding, "/spec/registryRef/name"))
+    });
+    // An artifact whose tag cannot be deleted holds up whoever wants that tag again.
+    let stuck_artifact = objects(world, "RenderArtifact").iter().any(|artifact| {
+        is_terminating(artifact)
+            && condition(artifact, "OCICleanup").is_some_and(|c| text(c, "/status") == "False")
+    });
+    if missing_release || missing_registry || (reason == "Pending" && stuck_artifact) {
+        Ok(())
+    } else {
+        Err(format!("Target {namespace}/{name} could be ready, but is not: {reason}: {message}"))
+    }
+}
+
+/// Every Target is Ready, and nothing is there that nobody wants.
+pub fn all_ready(world: &World) -> Result<(), String> {
+    for target in objects(world, "Target") {
+        let ready = condition(&target, "Ready");
+        if ready.is_none_or(|ready| text(ready, "/status") != "True") {
+            return Err(format!("{:?}: {ready:?}", name_of(&target)));
+        }
+        can_be_pulled(world, &target)?;
+    }
+    let bound = bound_artifacts(world);
+    for artifact in objects(world, "RenderArtifact") {
+        let (namespace, name) = name_of(&artifact);
+        if is_terminating(&artifact) || !bound.contains(&(namespace.to_owned(), name.to_owned())) {
+            return Err(format!("RenderArtifact {namespace}/{name} is there for nobody"));
+        }
+    }
+    let tags: usize = world.registries.stores.values().map(|store| store.all_tags().len()).sum();
+    let artifacts = world.server.count("RenderArtifact");
+    if tags == artifacts { Ok(()) } else { Err(format!("{tags} tags for {artifacts} artifacts")) }
+}
+
+/// No object of ours, no tag.
+pub fn nothing_is_left(world: &World) -> Result<(), String> {
+    for (kind, _) in USER_KINDS.iter().chain(&OWN_KINDS).filter(|(kind, _)| *kind != "ReferenceGrant") {
+        if let Some(left) = objects(world, kind).first() {
+            return Err(format!("{kind} {:?} is left", name_of(left)));
+        }
+    }
+    let tags: Vec<_> =
+        world.registries.stores.values().flat_map(|store| store.all_tags().into_keys()).collect();
+    if tags.is_empty() { Ok(()) } else { Err(format!("tags are left: {tags:?}")) }
+}
+
+/// Everything that is there, for messages.
+pub fn describe(world: &World) -> String {
+    let mut lines = Vec::new();
+    for (kind, _) in USER_KINDS.iter().chain(&OWN_KINDS) {
+        for object in objects(world, kind) {
+            let conditions = object["status"]["conditions"].as_array().cloned().unwrap_or_default();
+            let conditions: Vec<_> = conditions
+                .iter()
+                .map(|c| format!("{}={}/{}: {}", c["type"], c["status"], c["reason"], c["message"]))
+                .collect();
+            lines.push(format!(
+                "{kind} {:?} deletion={} finalizers={} spec={} digest={} {}",
+                name_of(&object),
+                object["metadata"]["deletionTimestamp"],
+                object["metadata"]["finalizers"],
+                object["spec"],
+                object["status"]["digest"],
+                conditions.join("; ")
+            ));
+        }
+    }
+    for (host, store) in &world.registries.stores {
+        lines.extend(
+            store
+                .all_tags()
+                .iter()
+                .map(|((repository, tag), digest)| format!("{host}/{repository}:{tag} {}", digest.as_str())),
+        );
+    }
+    lines.push(format!(
+        "the last requests: {:#?}",
+        world.server.requests().iter().rev().take(5).collect::<Vec<_>>()
+    ));
+    lines.join("\n")
+}
