@@ -102,7 +102,7 @@ where
         }
         let wait = backoff::delay(self.restarts - 1, RESTART_BASE, RESTART_CAP, 0.5);
         ctx.run_later(wait, |watch, ctx| {
-            watch.guarded(ctx, "a new loop", |watch, ctx| watch.run(ctx, scope))
+            watch.guarded(ctx, "a new loop", |watch, ctx| watch.run(ctx, scope));
         });
     }
 
