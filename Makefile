@@ -1,5 +1,5 @@
 # What a contributor and CI run; cheapest first.
-.PHONY: help test lint fmt crds bench dev
+.PHONY: help test lint fmt crds docs bench dev
 
 CARGO ?= cargo
 # Incremental builds and full debug info cost more than they give outside an editor.
@@ -21,6 +21,9 @@ fmt: ## Format the code
 
 crds: ## Write crds/ from the Rust types
 	$(CARGO) run -q -- crds --output-dir crds
+
+docs: ## Write the reference pages of docs/ from the code
+	$(CARGO) run -q -- reference --output-dir docs
 
 bench: ## Measure (never a test): what `dev` spends its time on, and one chart
 	$(CARGO) bench --workspace

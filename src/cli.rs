@@ -3,12 +3,12 @@
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::actors::system::Options;
-use crate::render_command;
+use crate::flags::FlagsError;
+use crate::run_command::{self, RunArgs};
+use crate::{reference, render_command};
 
 /// Renders bound releases into Helm charts in an OCI registry.
 #[derive(Debug, Parser)]
@@ -22,81 +22,18 @@ pub struct Cli {
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Run the controller against a cluster
+    Run(Box<RunArgs>),
     /// Run everything in this process: a Kubernetes API, an OCI registry, the controller and example objects
     #[cfg(feature = "dev")]
-    Dev(crate::dev::DevArgs),
+    Dev(Box<crate::dev::DevArgs>),
     /// Render a RenderTask manifest to a directory or a .tgz, without a cluster
     Render(RenderArgs),
     /// Print the custom resource definitions, or write them to a directory
     Crds(CrdsArgs),
-}
-
-/// How the controller works.
-#[derive(Clone, Debug, Args)]
-pub struct ControllerArgs {
-    /// Passes that run at once; 0 means no cap
-    #[arg(long, env = "SOLAR_MAX_CONCURRENT_RECONCILES", default_value_t = 50)]
-    pub max_concurrent_reconciles: usize,
-    /// Charts that are rendered and pushed at once; 0 means no cap
-    #[arg(long, env = "SOLAR_MAX_CONCURRENT_RENDERS", default_value_t = 20)]
-    pub max_concurrent_renders: usize,
-    /// How long rendering and pushing one chart may take
-    #[arg(long, env = "SOLAR_RENDER_TIMEOUT", default_value = "5m", value_parser = duration)]
-    pub render_timeout: Duration,
-    /// When a chart that found no free slot is tried again
-    #[arg(long, env = "SOLAR_RENDER_REQUEUE_DELAY", default_value = "2s", value_parser = duration)]
-    pub render_requeue_delay: Duration,
-    /// Let a resource host without a RegistryBinding fail the render, instead of pulling anonymously
-    #[arg(long, env = "SOLAR_REGISTRY_BINDING_STRICT")]
-    pub registry_binding_strict: bool,
-    /// How long charts that are no longer wanted outlive the bootstrap that replaced them
-    #[arg(long, env = "SOLAR_STALE_GRACE", default_value = "0s", value_parser = duration)]
-    pub stale_grace: Duration,
-    /// How long a RenderArtifact waits that was never seen bound
-    #[arg(long, env = "SOLAR_UNBOUND_GRACE", default_value = "5m", value_parser = duration)]
-    pub unbound_grace: Duration,
-    /// Threads that actors live on; 0 means one for each core
-    #[arg(long, env = "SOLAR_ACTOR_THREADS", default_value_t = 0)]
-    pub actor_threads: usize,
-    /// PEM file with a certificate authority that is trusted for registries besides the system's
-    #[arg(long, env = "SOLAR_REGISTRY_CA_FILE", value_name = "FILE")]
-    pub registry_ca_file: Option<PathBuf>,
-}
-
-impl Default for ControllerArgs {
-    /// The defaults of the flags.
-    fn default() -> Self {
-        let options = Options::default();
-        Self {
-            max_concurrent_reconciles: options.max_concurrent_reconciles,
-            max_concurrent_renders: options.max_concurrent_renders,
-            render_timeout: options.render_timeout,
-            render_requeue_delay: options.render_requeue_delay,
-            registry_binding_strict: options.target.strict,
-            stale_grace: options.target.stale_grace,
-            unbound_grace: options.artifact.unbound_grace,
-            actor_threads: options.actor_threads,
-            registry_ca_file: None,
-        }
-    }
-}
-
-impl ControllerArgs {
-    /// The options that these flags mean.
-    pub fn options(&self) -> Options {
-        let mut options = Options {
-            max_concurrent_reconciles: self.max_concurrent_reconciles,
-            max_concurrent_renders: self.max_concurrent_renders,
-            render_timeout: self.render_timeout,
-            render_requeue_delay: self.render_requeue_delay,
-            actor_threads: self.actor_threads,
-            ..Options::default()
-        };
-        options.target.strict = self.registry_binding_strict;
-        options.target.stale_grace = self.stale_grace;
-        options.artifact.unbound_grace = self.unbound_grace;
-        options
-    }
+    /// Write the reference pages of docs/
+    #[command(hide = true)]
+    Reference(ReferenceArgs),
 }
 
 /// Flags of `render`.
@@ -118,19 +55,44 @@ pub struct CrdsArgs {
     pub output_dir: Option<PathBuf>,
 }
 
+/// Flags of `reference`.
+#[derive(Debug, Args)]
+pub struct ReferenceArgs {
+    /// The directory
+    #[arg(long, value_name = "DIR")]
+    pub output_dir: PathBuf,
+}
+
 /// Does what the command line says.
 pub fn run(cli: Cli) -> ExitCode {
     let done = match cli.command {
         #[cfg(feature = "dev")]
-        Command::Dev(args) => return crate::dev::run(args),
+        Command::Dev(args) => {
+            let mut args = *args;
+            args.controller = args.controller.with_dev_defaults();
+            return checked(args.controller.check(), || crate::dev::run(args));
+        }
+        Command::Run(args) => return checked(args.controller.check(), || run_command::run(*args)),
         Command::Render(args) => render(&args),
         Command::Crds(args) => crds(&args),
+        Command::Reference(args) => reference::write(&args.output_dir),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => {
             eprintln!("error: {message}");
             ExitCode::FAILURE
+        }
+    }
+}
+
+/// Runs a command whose flags fit together; says what does not fit as clap says what it refuses.
+fn checked(fits: Result<(), FlagsError>, run: impl FnOnce() -> ExitCode) -> ExitCode {
+    match fits {
+        Ok(()) => run(),
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::from(2)
         }
     }
 }
@@ -163,11 +125,4 @@ fn crds(args: &CrdsArgs) -> Result<(), String> {
 /// Prints a line. A reader that has gone away, such as `head`, has read enough.
 pub(crate) fn say(text: &str) {
     let _ = writeln!(std::io::stdout(), "{text}");
-}
-
-/// A duration such as `90s`, `5m` or `1h30m`.
-pub(crate) fn duration(text: &str) -> Result<Duration, String> {
-    let span: jiff::SignedDuration =
-        text.parse().map_err(|_| format!("{text:?} is not a duration: write it like 90s, 5m or 1h30m"))?;
-    Duration::try_from(span).map_err(|_| format!("{text:?} is less than zero"))
 }

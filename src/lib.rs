@@ -6,7 +6,7 @@
 //!
 //! | actor | how many | inbox ([`messages`]) | it sends to |
 //! | --- | --- | --- | --- |
-//! | [`Root`](actors::root::Root) | 1 | `root`: Begin, KindSynced, Retire, CriticalPartDied, ShutDown | watches, gate, pool |
+//! | [`Root`](actors::root::Root) | 1 | `root`: Begin, KindSynced, Retire, CriticalPartDied, GetState, ShutDown | watches, gate, pool |
 //! | [`Watch`](actors::watch::Watch) | 1 for each kind | `watch`: StartWatching, StopWatching | the cache; wakes to object actors; KindSynced to the root |
 //! | [`Gate`](actors::gate::Gate) | 1 | `gate`: Enter, SlotReturned, Open, Close | GateOpened to object actors |
 //! | [`ObjectActor`](actors::object::ObjectActor) of [`TargetKind`](actors::target::TargetKind) | 1 for each Target | `object`: Woken, Answered, GateOpened | Bind and Unbind to artifacts |
@@ -24,7 +24,11 @@ pub mod adapters;
 pub mod cli;
 #[cfg(feature = "dev")]
 pub mod dev;
+pub mod flags;
 pub mod messages;
+pub mod reference;
 pub mod render_command;
+pub mod run_command;
 pub mod runtime;
+pub mod signals;
 pub mod telemetry;

@@ -1,9 +1,11 @@
 //! The gate: how many passes run at once, and in which order actors get their turn.
 //!
 //! Kinds take turns, so that ten thousand Targets do not keep one RenderArtifact waiting; within a kind the first come
-//! is served first. The gate is closed until the cache is complete: before that, absence proves nothing.
+//! is served first. The gate is closed to a kind until the cache holds everything that the kind needs: before that, absence
+//! proves nothing.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -24,7 +26,8 @@ pub struct Gate {
     slots: usize,
     in_use: usize,
     returned: Arc<AtomicUsize>,
-    open: bool,
+    open: BTreeSet<ActorKind>,
+    closed: bool,
     queues: BTreeMap<ActorKind, VecDeque<ActorKey>>,
     last: Option<ActorKind>,
 }
@@ -37,7 +40,8 @@ impl Gate {
             shared,
             in_use: 0,
             returned: Arc::default(),
-            open: false,
+            open: BTreeSet::new(),
+            closed: false,
             queues: BTreeMap::new(),
             last: None,
         }
@@ -50,7 +54,7 @@ impl Gate {
 
     fn admit(&mut self) {
         self.collect();
-        while self.open && (self.slots == 0 || self.in_use < self.slots) {
+        while !self.closed && (self.slots == 0 || self.in_use < self.slots) {
             let Some(key) = self.next() else { break };
             self.in_use += 1;
             let slot = Slot::new(self.returned.clone());
@@ -62,12 +66,13 @@ impl Gate {
         }
     }
 
-    /// The first of the next kind behind the one that was served last.
+    /// The first of the next open kind behind the one that was served last.
     fn next(&mut self) -> Option<ActorKey> {
+        let open = |kind: &&ActorKind| self.open.contains(kind);
         let after = self.last.and_then(|last| {
-            self.queues.range((std::ops::Bound::Excluded(last), std::ops::Bound::Unbounded)).next()
+            self.queues.range((Bound::Excluded(last), Bound::Unbounded)).map(|(kind, _)| kind).find(open)
         });
-        let kind = *after.or_else(|| self.queues.iter().next())?.0;
+        let kind = *after.or_else(|| self.queues.keys().find(open))?;
         self.last = Some(kind);
         let queue = self.queues.get_mut(&kind)?;
         let key = queue.pop_front();
@@ -121,9 +126,9 @@ impl Handler<SlotReturned> for Gate {
 impl Handler<Open> for Gate {
     type Result = ();
 
-    fn handle(&mut self, _: Open, ctx: &mut Context<Self>) {
+    fn handle(&mut self, open: Open, ctx: &mut Context<Self>) {
         self.guarded(ctx, "its opening", |gate| {
-            gate.open = true;
+            gate.open.extend(open.kinds);
             gate.admit();
         });
     }
@@ -134,7 +139,7 @@ impl Handler<Close> for Gate {
 
     fn handle(&mut self, _: Close, ctx: &mut Context<Self>) -> usize {
         self.guarded(ctx, "its closing", |gate| {
-            gate.open = false;
+            gate.closed = true;
             gate.collect();
             gate.in_use
         })
@@ -147,7 +152,7 @@ impl Handler<GetGateSnapshot> for Gate {
     fn handle(&mut self, _: GetGateSnapshot, _: &mut Context<Self>) -> GateSnapshot {
         self.collect();
         GateSnapshot {
-            open: self.open,
+            open: !self.closed && !self.open.is_empty(),
             slots: self.slots,
             in_use: self.in_use,
             queued: self.queues.values().map(VecDeque::len).sum(),

@@ -32,6 +32,7 @@ use crate::messages::object::{
     Answer, Answered, AskWhetherIdle, Asked, Cause, GateOpened, GetSnapshot, Snapshot, Woken,
 };
 use crate::messages::root::Retire;
+use crate::telemetry::metrics::ActorGauge;
 
 /// Mail that an object actor holds back: one wake, one leave from the gate, and requests or answers. A release that
 /// every Target of a large namespace shares gets a Bind from each at once; whoever finds the box full asks again.
@@ -226,6 +227,7 @@ pub struct ObjectActor<R: Reconcile> {
     passes: u64,
     restarts: u32,
     next_wake: Option<Instant>,
+    gauge: ActorGauge,
 }
 
 /// Says that a wake is on its way, so that there is never more than one in the mailbox.
@@ -312,12 +314,12 @@ pub fn start<R: Reconcile>(shared: &Arc<Shared>, key: &ActorKey, restarted: bool
         passes: 0,
         restarts: u32::from(restarted),
         next_wake: None,
+        gauge: ActorGauge::new(R::KIND.0),
     };
     let addr = Supervisor::start_in_arbiter(shared.arbiter(key), move |ctx| {
         ctx.set_mailbox_capacity(MAILBOX);
         actor
     });
-    metrics::gauge!("solar_actors", "kind" => R::KIND.0).increment(1.0);
     Arc::new(Handle { addr, woken })
 }
 
@@ -331,12 +333,6 @@ impl<R: Reconcile> Supervised for ObjectActor<R> {
         self.pass_out = false;
         self.errand_out = false;
         self.start_again();
-    }
-}
-
-impl<R: Reconcile> Drop for ObjectActor<R> {
-    fn drop(&mut self) {
-        metrics::gauge!("solar_actors", "kind" => R::KIND.0).decrement(1.0);
     }
 }
 
@@ -360,6 +356,17 @@ impl<R: Reconcile> ObjectActor<R> {
             tracing::error!(actor = %self.key, message, "an actor panicked and starts again");
             self.last_error = Some(format!("panicked: {message}"));
             self.start_again();
+        }
+        self.gauge.set(self.state());
+    }
+
+    /// What the actor does, in a word of a closed set.
+    fn state(&self) -> &'static str {
+        match self.phase {
+            Phase::Idle if self.errand_out => "errand",
+            Phase::Idle => "idle",
+            Phase::Queued => "queued",
+            Phase::Running => "running",
         }
     }
 
@@ -630,12 +637,7 @@ impl<R: Reconcile> Handler<GetSnapshot> for ObjectActor<R> {
 
     fn handle(&mut self, _: GetSnapshot, _: &mut Context<Self>) -> Snapshot {
         Snapshot {
-            state: match self.phase {
-                Phase::Idle if self.errand_out => "errand",
-                Phase::Idle => "idle",
-                Phase::Queued => "queued",
-                Phase::Running => "running",
-            },
+            state: self.state(),
             requests: lock(&self.requests).len(),
             last_cause: self.last_cause.map(Cause::as_str),
             passes: self.passes,

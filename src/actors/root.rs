@@ -15,7 +15,8 @@ use solar_core::record::{
     TargetRecord,
 };
 use solar_core::routes::{ActorKey, ActorKind, Routed};
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
+use tokio::time::Instant;
 
 use super::directory::{Directory, Factory};
 use super::gate::Gate;
@@ -32,11 +33,12 @@ use super::system::{Options, Ports, Shared};
 use super::target::TargetKind;
 use super::timers;
 use super::watch::Watch;
-use crate::adapters::kubernetes::{EventSink, Namespaced, deliver};
-use crate::messages::gate::{Close, Open};
+use crate::adapters::kubernetes::{EventSink, Namespaced, deliver, kind_name};
+use crate::messages::gate::{Close, GateSnapshot, GetGateSnapshot, Open};
 use crate::messages::object::Cause;
-use crate::messages::render_pool::StopRendering;
-use crate::messages::root::{Begin, CriticalPartDied, KindSynced, Retire, ShutDown};
+use crate::messages::render_pool::{GetPoolSnapshot, PoolSnapshot, StopRendering};
+pub use crate::messages::root::State;
+use crate::messages::root::{Begin, CriticalPartDied, GetState, KindSynced, Retire, ShutDown};
 use crate::messages::watch::{StartWatching, StopWatching};
 
 /// One message from each watch and each retiring actor at most; a retirement that finds the box full is told later.
@@ -46,35 +48,54 @@ const LOOK_AFTER: Duration = Duration::from_secs(1);
 /// How often running passes are looked at while they end.
 const SHUTDOWN_LOOK: Duration = Duration::from_millis(10);
 
+/// What a chart's way from Target to registry needs: its three kinds wait for each other, so each needs all of it.
+const CHARTS: &[&str] = &[
+    "ComponentVersion",
+    "ReferenceGrant",
+    "Registry",
+    "RegistryBinding",
+    "Release",
+    "ReleaseBinding",
+    "RenderArtifact",
+    "RenderBinding",
+    "RenderTask",
+    "Target",
+];
+
+/// A kind of object actors.
+struct Kind {
+    actor: ActorKind,
+    start: Factory,
+    /// The kinds of records that its decisions look at: it runs as soon as they are all listed.
+    needs: &'static [&'static str],
+}
+
 /// The kinds of object actors: one line each.
-fn factories() -> Vec<(ActorKind, Factory)> {
-    fn of<R: Reconcile>() -> (ActorKind, Factory) {
-        (R::KIND, object::start::<R>)
+fn kinds() -> Vec<Kind> {
+    fn of<R: Reconcile>(needs: &'static [&'static str]) -> Kind {
+        Kind { actor: R::KIND, start: object::start::<R>, needs }
     }
     vec![
-        of::<TargetKind>(),
-        of::<RenderTaskKind>(),
-        of::<RenderArtifactKind>(),
-        of::<ReleaseKind>(),
-        of::<ReleaseBindingKind>(),
-        of::<ProtectionKind<api::Registry>>(),
-        of::<ProtectionKind<api::Release>>(),
-        of::<ProtectionKind<api::ComponentVersion>>(),
-        of::<ProtectionKind<api::Component>>(),
+        of::<TargetKind>(CHARTS),
+        of::<RenderTaskKind>(CHARTS),
+        of::<RenderArtifactKind>(CHARTS),
+        of::<ReleaseKind>(&["ComponentVersion", "ReferenceGrant", "Release"]),
+        of::<ReleaseBindingKind>(&["Release", "ReleaseBinding"]),
+        of::<ProtectionKind<api::Registry>>(&["Registry", "RegistryBinding", "RenderArtifact", "Target"]),
+        of::<ProtectionKind<api::Release>>(&["Release", "ReleaseBinding"]),
+        of::<ProtectionKind<api::ComponentVersion>>(&["ComponentVersion", "Release"]),
+        of::<ProtectionKind<api::Component>>(&["Component", "ComponentVersion"]),
     ]
 }
 
-/// How far the start or the end is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum State {
-    /// These kinds are not listed yet.
-    Syncing(BTreeSet<&'static str>),
-    /// Passes run.
-    Running,
-    /// Everything has ended.
-    Stopped,
-    /// A critical part died: the process should end.
-    Failed(String),
+/// Every kind of object actors.
+pub fn all_kinds() -> BTreeSet<ActorKind> {
+    kinds().into_iter().map(|kind| kind.actor).collect()
+}
+
+/// The kinds that `options` choose.
+fn chosen(options: &Options) -> Vec<Kind> {
+    kinds().into_iter().filter(|kind| options.controllers.contains(&kind.actor)).collect()
 }
 
 /// The root.
@@ -82,6 +103,8 @@ pub struct Root {
     shared: Arc<Shared>,
     watches: Vec<WatchAddr>,
     unsynced: BTreeSet<&'static str>,
+    /// Chosen kinds to which the gate is still closed.
+    closed: Vec<Kind>,
     gate: Addr<Gate>,
     pool: Addr<RenderPool>,
     state: watch::Sender<State>,
@@ -107,6 +130,52 @@ pub struct Running {
 }
 
 impl Running {
+    /// How far the root is; `None` when an actor that must always answer does not within `patience`: the root, the gate,
+    /// or anybody on one of the actors' threads.
+    pub async fn answers(&self, patience: Duration) -> Option<State> {
+        let threads = self.shared.arbiters.iter().map(|arbiter| {
+            let (tell, told) = oneshot::channel();
+            // A thread that has ended drops the closure, and nothing is told.
+            arbiter.spawn_fn(move || tell.send(()).unwrap_or_default());
+            told
+        });
+        let threads: Vec<_> = threads.collect();
+        let asked = async {
+            for told in threads {
+                told.await.ok()?;
+            }
+            self.gate_snapshot().await?;
+            self.state().await
+        };
+        tokio::time::timeout(patience, asked).await.ok()?
+    }
+
+    /// How far the root is; `None` when it has ended.
+    pub async fn state(&self) -> Option<State> {
+        self.root.send(GetState).await.ok()
+    }
+
+    /// The gate's state; `None` when it has ended.
+    pub async fn gate_snapshot(&self) -> Option<GateSnapshot> {
+        self.shared.gate.get()?.send(GetGateSnapshot).await.ok()
+    }
+
+    /// The render pool's state; `None` when it has ended.
+    pub async fn pool_snapshot(&self) -> Option<PoolSnapshot> {
+        self.shared.pool.get()?.send(GetPoolSnapshot).await.ok()
+    }
+
+    /// Ready when a critical part has died; says which and why.
+    pub async fn failed(&self) -> String {
+        let mut state = self.state.clone();
+        let failed =
+            state.wait_for(|state| matches!(state, State::Failed(_))).await.map(|state| state.clone());
+        match failed {
+            Ok(State::Failed(reason)) => reason,
+            _ => "the root has ended".to_owned(),
+        }
+    }
+
     /// Ends everything in order; the state tells when that is done.
     pub async fn shut_down(&self) {
         if self.root.send(ShutDown).await.is_err() {
@@ -123,7 +192,9 @@ pub fn start(options: Options, ports: Ports, arbiters: Vec<ArbiterHandle>, insta
     let arbiters = if arbiters.is_empty() { vec![System::current().arbiter().clone()] } else { arbiters };
     let home = arbiters[0].clone();
     let spawner = ports.spawner.clone();
-    let shared = Arc::new(Shared::new(options, ports, events, Directory::new(factories()), arbiters));
+    let kinds = chosen(&options);
+    let directory = Directory::new(kinds.iter().map(|kind| (kind.actor, kind.start)));
+    let shared = Arc::new(Shared::new(options, ports, events, directory, arbiters));
 
     let gate = Gate::new(shared.clone());
     let gate = Gate::start_in_arbiter(&home, move |ctx| {
@@ -144,6 +215,7 @@ pub fn start(options: Options, ports: Ports, arbiters: Vec<ArbiterHandle>, insta
         shared: shared.clone(),
         watches: Vec::new(),
         unsynced: BTreeSet::new(),
+        closed: kinds,
         gate: gate.clone(),
         pool: pool.clone(),
         state: sender,
@@ -166,18 +238,36 @@ pub fn start(options: Options, ports: Ports, arbiters: Vec<ArbiterHandle>, insta
 }
 
 impl Root {
+    /// Makes the watch of `K` if a chosen kind needs it.
     fn watch<K, R>(&mut self, ctx: &mut Context<Self>)
     where
         K: Namespaced,
         R: Routed + for<'a> From<&'a K>,
     {
+        let kind = kind_name::<K>();
+        if !self.closed.iter().any(|chosen| chosen.needs.contains(&kind)) {
+            return;
+        }
         let root = ctx.address();
         let watch = Watch::<K, R>::new(self.shared.clone(), root.recipient());
         let addr = Watch::start_in_arbiter(&self.shared.arbiters[0], |_| watch);
-        if let std::borrow::Cow::Borrowed(kind) = K::kind(&()) {
-            self.unsynced.insert(kind);
-        }
+        self.unsynced.insert(kind);
         self.watches.push(WatchAddr { start: addr.clone().recipient(), stop: addr.recipient() });
+    }
+
+    /// Opens the gate to the kinds that miss nothing any more.
+    fn open_gate(&mut self) {
+        let waits = |kind: &Kind| kind.needs.iter().any(|need| self.unsynced.contains(need));
+        let (waiting, ready): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.closed).into_iter().partition(waits);
+        self.closed = waiting;
+        if ready.is_empty() {
+            return;
+        }
+        let kinds = ready.iter().map(|kind| kind.actor).collect();
+        if self.gate.try_send(Open { kinds }).is_err() {
+            self.tell(State::Failed("the gate has ended".to_owned()));
+        }
     }
 
     /// Handles one message; a panic ends the process, as does that of any other part on which everything depends.
@@ -280,13 +370,11 @@ impl Root {
         if !self.unsynced.remove(synced.kind) {
             return;
         }
-        if self.unsynced.is_empty() {
-            self.tell(State::Running);
-            if self.gate.try_send(Open).is_err() {
-                self.tell(State::Failed("the gate has ended".to_owned()));
-            }
-        } else {
-            self.tell(State::Syncing(self.unsynced.clone()));
+        // While it starts, not while it ends: a list may come in behind the order to stop.
+        if matches!(*self.state.borrow(), State::Syncing(_)) {
+            let all = self.unsynced.is_empty();
+            self.tell(if all { State::Running } else { State::Syncing(self.unsynced.clone()) });
+            self.open_gate();
         }
     }
 }
@@ -327,40 +415,53 @@ impl Root {
     }
 }
 
+impl Handler<GetState> for Root {
+    type Result = State;
+
+    fn handle(&mut self, _: GetState, _: &mut Context<Self>) -> State {
+        self.state.borrow().clone()
+    }
+}
+
 impl Handler<ShutDown> for Root {
     type Result = ResponseActFuture<Self, ()>;
 
-    /// No more events in and no more jobs begun. Jobs that run may end within the grace period, with the passes that they
-    /// wait for; then no more passes begin, and those that run may end as well.
+    /// No more events in and no more jobs begun. Jobs that run may end within half of the grace period, with the passes
+    /// that they wait for; then no more passes begin, and those that run may end within three quarters. What is left is
+    /// cut off, and the rest of the grace period is for the Kubernetes events that are still queued.
     fn handle(&mut self, _: ShutDown, ctx: &mut Context<Self>) -> Self::Result {
-        self.guarded(ctx, "its end", |root, _| root.ending = true);
+        self.guarded(ctx, "its end", |root, _| {
+            root.ending = true;
+            root.tell(State::Stopping);
+        });
         for watch in &self.watches {
             // A watch that has ended needs no telling.
             let _ = watch.stop.try_send(StopWatching);
         }
-        let (gate, pool) = (self.gate.clone(), self.pool.clone());
-        let grace = self.shared.options.shutdown_grace;
+        let (gate, pool, shared) = (self.gate.clone(), self.pool.clone(), self.shared.clone());
+        let grace = shared.options.shutdown_grace;
+        let began = Instant::now();
         let ended = async move {
             let jobs_end = async {
                 while pool.send(StopRendering).await.is_ok_and(|running| running > 0) {
                     tokio::time::sleep(SHUTDOWN_LOOK).await;
                 }
             };
-            let jobs_ended = tokio::time::timeout(grace / 2, jobs_end).await.is_ok();
+            let jobs_ended = tokio::time::timeout_at(began + grace / 2, jobs_end).await.is_ok();
             let passes_end = async {
                 while gate.send(Close).await.is_ok_and(|running| running > 0) {
                     tokio::time::sleep(SHUTDOWN_LOOK).await;
                 }
             };
-            let passes_ended = tokio::time::timeout(grace / 2, passes_end).await.is_ok();
-            jobs_ended && passes_ended
-        };
-        Box::pin(ended.into_actor(self).map(|clean, root, _| {
-            if !clean {
-                tracing::warn!("some passes or jobs did not end in time and were cut off");
+            let passes_ended = tokio::time::timeout_at(began + grace * 3 / 4, passes_end).await.is_ok();
+            if !(jobs_ended && passes_ended) {
+                tracing::warn!("some passes or jobs did not end in time and are cut off");
             }
-            root.shared.directory.clear();
-            root.tell(State::Stopped);
-        }))
+            shared.directory.clear();
+            if tokio::time::timeout_at(began + grace, shared.events.flush()).await.is_err() {
+                tracing::warn!("some Kubernetes events were not written in time");
+            }
+        };
+        Box::pin(ended.into_actor(self).map(|(), root, _| root.tell(State::Stopped)))
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use actix::{Addr, Recipient};
 use actix_rt::ArbiterHandle;
 use solar_core::artifact::ArtifactOptions;
-use solar_core::routes::ActorKey;
+use solar_core::routes::{ActorKey, ActorKind};
 use solar_core::target::TargetOptions;
 use tokio::sync::Semaphore;
 
@@ -16,6 +16,7 @@ use super::gate::Gate;
 use super::object::{Handle, Reconcile};
 use super::pass::Spawner;
 use super::render_pool::RenderPool;
+use super::root;
 use super::timers::TimerQueue;
 use crate::adapters::clock::Clock;
 use crate::adapters::cpu::Cpu;
@@ -28,6 +29,8 @@ use crate::messages::root::{CriticalPartDied, Retire};
 /// How the controller works, set once at start.
 #[derive(Clone, Debug)]
 pub struct Options {
+    /// The kinds of object actors that run.
+    pub controllers: BTreeSet<ActorKind>,
     /// Passes at once; 0 means no cap.
     pub max_concurrent_reconciles: usize,
     /// Jobs at once; 0 means no cap.
@@ -55,6 +58,7 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Self {
+            controllers: root::all_kinds(),
             max_concurrent_reconciles: 50,
             max_concurrent_renders: 20,
             render_timeout: Duration::from_secs(300),

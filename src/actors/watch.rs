@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::marker::PhantomData;
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use actix::fut::ActorFutureExt;
@@ -18,7 +18,7 @@ use tokio::time::Instant;
 
 use super::supervision;
 use super::system::Shared;
-use crate::adapters::kubernetes::{Namespaced, WatchBackoff};
+use crate::adapters::kubernetes::{Namespaced, WatchBackoff, kind_name};
 use crate::messages::object::Cause;
 use crate::messages::root::{CriticalPartDied, KindSynced};
 use crate::messages::watch::{StartWatching, StopWatching};
@@ -32,11 +32,32 @@ const RESTART_BASE: Duration = Duration::from_secs(1);
 /// Longest wait before a dead loop is started again.
 const RESTART_CAP: Duration = Duration::from_secs(30);
 
+/// The namespaces that a watch follows, each by a stream of its own; one `None` stands for all of them.
+struct Scopes {
+    all: Vec<Option<Arc<str>>>,
+    unlisted: Mutex<BTreeSet<Option<Arc<str>>>>,
+}
+
+impl Scopes {
+    fn new(watched: Option<&[Arc<str>]>) -> Self {
+        let all: Vec<_> = watched.map_or(vec![None], |some| some.iter().cloned().map(Some).collect());
+        Self { unlisted: Mutex::new(all.iter().cloned().collect()), all }
+    }
+
+    /// Notes that `scope` is listed; answers whether all are.
+    fn listed(&self, scope: Option<&Arc<str>>) -> bool {
+        let mut unlisted = self.unlisted.lock().unwrap_or_else(PoisonError::into_inner);
+        unlisted.retain(|other| other.as_ref() != scope);
+        unlisted.is_empty()
+    }
+}
+
 /// Watches objects `K` into records `R`.
 pub struct Watch<K, R> {
     shared: Arc<Shared>,
     root: Recipient<KindSynced>,
     restarts: u32,
+    scopes: Arc<Scopes>,
     of: PhantomData<fn(K) -> R>,
 }
 
@@ -47,34 +68,42 @@ where
 {
     /// A watch that tells `root` when its kind is listed.
     pub fn new(shared: Arc<Shared>, root: Recipient<KindSynced>) -> Self {
-        Self { shared, root, restarts: 0, of: PhantomData }
+        let scopes = Arc::new(Scopes::new(shared.options.target.watched.as_deref()));
+        Self { shared, root, restarts: 0, scopes, of: PhantomData }
     }
 
-    fn run(&mut self, ctx: &mut Context<Self>) {
-        let label = format!("watch of {}", kind_of::<K>());
+    fn run(&mut self, ctx: &mut Context<Self>, scope: Option<Arc<str>>) {
+        let label = of_scope::<K>(scope.as_deref());
         let began = Instant::now();
-        let task =
-            self.shared.spawner.spawn_pass(label, follow::<K, R>(self.shared.clone(), self.root.clone()));
+        let stream = Stream {
+            shared: self.shared.clone(),
+            root: self.root.clone(),
+            scopes: self.scopes.clone(),
+            scope: scope.clone(),
+        };
+        let task = self.shared.spawner.spawn_pass(label, stream.follow::<K, R>());
         ctx.spawn(task.into_actor(self).map(move |ended, watch, ctx| {
             let reason = ended.err().map_or_else(|| "ended".to_owned(), |died| died.to_string());
             if began.elapsed() > FORGIVEN_AFTER {
                 watch.restarts = 0;
             }
-            watch.guarded(ctx, "the end of its loop", |watch, ctx| watch.ended(ctx, reason));
+            watch.guarded(ctx, "the end of its loop", |watch, ctx| watch.ended(ctx, scope, reason));
         }));
     }
 
-    fn ended(&mut self, ctx: &mut Context<Self>, reason: String) {
-        let part = format!("the watch of {}", kind_of::<K>());
+    fn ended(&mut self, ctx: &mut Context<Self>, scope: Option<Arc<str>>, reason: String) {
+        let part = format!("the {}", of_scope::<K>(scope.as_deref()));
         tracing::error!(part, reason, "a watch loop is started again");
-        metrics::counter!("solar_watch_restarts_total", "kind" => kind_of::<K>()).increment(1);
+        metrics::counter!("solar_watch_restarts_total", "kind" => kind_name::<K>()).increment(1);
         self.restarts += 1;
         if self.restarts > RESTART_LIMIT {
             self.shared.tell_of_death(CriticalPartDied { part, reason });
             return;
         }
         let wait = backoff::delay(self.restarts - 1, RESTART_BASE, RESTART_CAP, 0.5);
-        ctx.run_later(wait, |watch, ctx| watch.guarded(ctx, "a new loop", Self::run));
+        ctx.run_later(wait, |watch, ctx| {
+            watch.guarded(ctx, "a new loop", |watch, ctx| watch.run(ctx, scope));
+        });
     }
 
     fn guarded(
@@ -104,7 +133,11 @@ where
     type Result = ();
 
     fn handle(&mut self, _: StartWatching, ctx: &mut Context<Self>) {
-        self.guarded(ctx, "its start", Self::run);
+        self.guarded(ctx, "its start", |watch, ctx| {
+            for scope in watch.scopes.all.clone() {
+                watch.run(ctx, scope);
+            }
+        });
     }
 }
 
@@ -120,47 +153,86 @@ where
     }
 }
 
-/// Follows one kind for ever. Nothing in it waits for an actor: a slow consumer would let the list's token expire.
-async fn follow<K, R>(shared: Arc<Shared>, root: Recipient<KindSynced>)
-where
-    K: Namespaced,
-    R: Routed + for<'a> From<&'a K>,
-{
-    let kind = kind_of::<K>();
-    let api = kube::Api::<K>::all(shared.api.client());
-    let backoff = WatchBackoff::new(shared.rng(&format!("watch {kind}")));
-    let mut events = pin!(watcher::watcher(api, watcher::Config::default().page_size(500)).backoff(backoff));
-    let mut listed: Option<BTreeSet<ObjectName>> = None;
-    while let Some(event) = events.next().await {
-        match event {
-            Ok(Event::Init) => listed = Some(BTreeSet::new()),
-            Ok(Event::InitApply(object)) => {
-                let record = R::from(&object);
-                if let Some(listed) = &mut listed {
-                    listed.insert(record.meta().name.clone());
+/// One stream of events: a kind in one namespace, or in all.
+struct Stream {
+    shared: Arc<Shared>,
+    root: Recipient<KindSynced>,
+    scopes: Arc<Scopes>,
+    scope: Option<Arc<str>>,
+}
+
+impl Stream {
+    /// Follows the stream for ever. Nothing in it waits for an actor: a slow consumer would let the list's token expire.
+    async fn follow<K, R>(self)
+    where
+        K: Namespaced,
+        R: Routed + for<'a> From<&'a K>,
+    {
+        let kind = kind_name::<K>();
+        let shared = &self.shared;
+        let api = match self.scope.as_deref() {
+            None => kube::Api::<K>::all(shared.api.client()),
+            Some(namespace) => kube::Api::namespaced(shared.api.client(), namespace),
+        };
+        let backoff = WatchBackoff::new(shared.rng(&self.rng_name(kind)));
+        let mut events =
+            pin!(watcher::watcher(api, watcher::Config::default().page_size(500)).backoff(backoff));
+        let mut listed: Option<BTreeSet<ObjectName>> = None;
+        let mut refused = false;
+        while let Some(event) = events.next().await {
+            match event {
+                Ok(Event::Init) => listed = Some(BTreeSet::new()),
+                Ok(Event::InitApply(object)) => {
+                    let record = R::from(&object);
+                    if let Some(listed) = &mut listed {
+                        listed.insert(record.meta().name.clone());
+                    }
+                    shared.wake_all(&shared.cache.apply(record, false), Cause::Change);
                 }
-                shared.wake_all(&shared.cache.apply(record, false), Cause::Change);
-            }
-            Ok(Event::InitDone) => {
-                if let Some(listed) = listed.take() {
-                    shared.wake_all(&shared.cache.sweep::<R>(&listed), Cause::Change);
+                Ok(Event::InitDone) => {
+                    refused = false;
+                    if let Some(listed) = listed.take() {
+                        let concerned = shared.cache.sweep::<R>(self.scope.as_deref(), &listed);
+                        shared.wake_all(&concerned, Cause::Change);
+                    }
+                    // The root holds mail for every kind; a full box would mean that it has ended.
+                    if self.scopes.listed(self.scope.as_ref())
+                        && self.root.send(KindSynced { kind }).await.is_err()
+                    {
+                        return;
+                    }
                 }
-                // The root holds mail for every kind; a full box would mean that it has ended.
-                if root.send(KindSynced { kind }).await.is_err() {
-                    return;
+                Ok(Event::Apply(object)) => {
+                    shared.wake_all(&shared.cache.apply(R::from(&object), true), Cause::Change);
                 }
+                Ok(Event::Delete(object)) => {
+                    let name = R::from(&object).meta().name.clone();
+                    shared.wake_all(&shared.cache.remove::<R>(&name), Cause::Change);
+                }
+                Err(error) => self.interrupted::<K>(&error, &mut refused),
             }
-            Ok(Event::Apply(object)) => {
-                shared.wake_all(&shared.cache.apply(R::from(&object), true), Cause::Change);
+        }
+    }
+
+    /// The name of this stream's generator.
+    fn rng_name(&self, kind: &str) -> String {
+        self.scope.as_ref().map_or_else(|| format!("watch {kind}"), |scope| format!("watch {kind} {scope}"))
+    }
+
+    /// Counts an interruption. A list that is refused is said aloud, once until the next one succeeds; a watch that
+    /// breaks is an everyday thing.
+    fn interrupted<K: Namespaced>(&self, error: &watcher::Error, refused: &mut bool) {
+        let kind = kind_name::<K>();
+        metrics::counter!("solar_watch_errors_total", "kind" => kind).increment(1);
+        let text = describe(error);
+        let watch = of_scope::<K>(self.scope.as_deref());
+        match error {
+            watcher::Error::InitialListFailed(error) if !std::mem::replace(refused, true) => {
+                let missing = matches!(error, kube::Error::Api(status) if status.is_not_found());
+                let mend = if missing { "install the definitions of crds/; " } else { "" };
+                tracing::warn!(watch, error = text, "objects cannot be listed; {mend}it is tried again");
             }
-            Ok(Event::Delete(object)) => {
-                let name = R::from(&object).meta().name.clone();
-                shared.wake_all(&shared.cache.remove::<R>(&name), Cause::Change);
-            }
-            Err(error) => {
-                metrics::counter!("solar_watch_errors_total", "kind" => kind).increment(1);
-                tracing::debug!(kind, error = %describe(&error), "a watch was interrupted and goes on");
-            }
+            _ => tracing::debug!(watch, error = text, "a watch was interrupted and goes on"),
         }
     }
 }
@@ -169,9 +241,8 @@ fn describe(error: &(dyn std::error::Error + 'static)) -> String {
     error.source().map_or_else(|| error.to_string(), |source| format!("{error} ({source})"))
 }
 
-fn kind_of<K: Namespaced>() -> &'static str {
-    match K::kind(&()) {
-        std::borrow::Cow::Borrowed(kind) => kind,
-        std::borrow::Cow::Owned(_) => "other",
-    }
+fn of_scope<K: Namespaced>(namespace: Option<&str>) -> String {
+    let kind = kind_name::<K>();
+    namespace
+        .map_or_else(|| format!("watch of {kind}"), |namespace| format!("watch of {kind} in {namespace}"))
 }

@@ -1,6 +1,5 @@
 //! The `dev` command: everything in one process, with nothing to install.
 
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -18,26 +17,29 @@ use super::examples::{self, ExampleError, REGISTRY_PASSWORD, REGISTRY_USER};
 use super::progress;
 use super::registry::{Access, Behaviour, RegistryStore};
 use crate::actors::pass::{PassHandle, Spawner};
-use crate::actors::root::{self, Running, State};
+use crate::actors::root::{self, Running};
 use crate::actors::system::Ports;
 use crate::adapters::clock::Clock;
 use crate::adapters::cpu::Cpu;
 use crate::adapters::kubernetes::{Api, bounded};
 use crate::adapters::oci::{HttpRegistry, HttpRegistryError, HttpRegistryOptions, Retrying};
 use crate::adapters::rng;
-use crate::cli::{ControllerArgs, duration, say};
+use crate::cli::say;
+use crate::flags::{ControllerArgs, ListenAddress, ListenError, duration, listen};
 use crate::runtime;
+use crate::signals::Signals;
 use crate::telemetry;
+use crate::telemetry::endpoints::{Endpoints, EndpointsError, Serving};
 
 /// Flags of `dev`.
 #[derive(Clone, Debug, Args)]
 pub struct DevArgs {
     /// Where the Kubernetes API listens; port 0 picks a free one
     #[arg(long, env = "SOLAR_API_ADDRESS", default_value = "127.0.0.1:7443", value_name = "HOST:PORT")]
-    pub api_address: SocketAddr,
+    pub api_address: ListenAddress,
     /// Where the OCI registry listens; port 0 picks a free one
     #[arg(long, env = "SOLAR_REGISTRY_ADDRESS", default_value = "127.0.0.1:5000", value_name = "HOST:PORT")]
-    pub registry_address: SocketAddr,
+    pub registry_address: ListenAddress,
     /// Where the kubeconfig is kept; a temporary folder if not given
     #[arg(long, env = "SOLAR_DATA_DIR", value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
@@ -45,10 +47,10 @@ pub struct DevArgs {
     #[arg(long, env = "SOLAR_NO_EXAMPLES")]
     pub no_examples: bool,
     /// End as soon as every example Target is ready (exit code 0), or when the timeout is over (exit code 1)
-    #[arg(long)]
+    #[arg(long, env = "SOLAR_EXIT_WHEN_READY")]
     pub exit_when_ready: bool,
     /// How long the examples may take to become ready
-    #[arg(long, default_value = "2m", value_parser = duration)]
+    #[arg(long, env = "SOLAR_TIMEOUT", default_value = "2m", value_parser = duration, value_name = "DURATION")]
     pub timeout: Duration,
     /// How the controller works.
     #[command(flatten)]
@@ -61,15 +63,14 @@ pub struct DevArgs {
 impl DevArgs {
     /// Any free ports, everything else as by default, and silent.
     fn free_ports() -> Self {
-        let any = SocketAddr::from(([127, 0, 0, 1], 0));
         Self {
-            api_address: any,
-            registry_address: any,
+            api_address: ListenAddress::free_port(),
+            registry_address: ListenAddress::free_port(),
             data_dir: None,
             no_examples: false,
             exit_when_ready: true,
             timeout: Duration::from_secs(60),
-            controller: ControllerArgs::default(),
+            controller: ControllerArgs::default().with_dev_defaults(),
             quiet: true,
         }
     }
@@ -84,10 +85,10 @@ impl DevArgs {
 /// Why `dev` did not start, or ended.
 #[derive(Debug, Error)]
 enum DevError {
-    #[error(
-        "cannot listen on {address} ({flag}): {error}; free that port, or choose another one with {flag}"
-    )]
-    Listen { flag: &'static str, address: SocketAddr, error: std::io::Error },
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    #[error(transparent)]
+    Endpoints(#[from] EndpointsError),
     #[error("cannot use {path} (--data-dir): {error}", path = .path.display())]
     DataDir { path: PathBuf, error: std::io::Error },
     #[error("the definitions were refused: {0}")]
@@ -106,7 +107,7 @@ enum DevError {
 
 /// Runs `dev` to its end.
 pub fn run(args: DevArgs) -> ExitCode {
-    telemetry::init("solar_controller=warn,error");
+    telemetry::init_with("solar_controller=warn,error", args.controller.log_format);
     // The one provider for all TLS in this process; a second call finds it set.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let threads = args.controller.actor_threads;
@@ -121,9 +122,11 @@ pub fn run(args: DevArgs) -> ExitCode {
 }
 
 async fn dev(args: DevArgs, arbiters: Vec<actix_rt::ArbiterHandle>) -> Result<(), DevError> {
+    let mut signals = Signals::listen()?;
     let mut marks = Marks::new();
     let stack = Stack::bring_up(&args, arbiters, &mut marks).await?;
-    let ended = attend(&args, &stack, marks.began).await;
+    let ended = attend(&args, &stack, &mut signals, marks.began).await;
+    let _impatience = Spawner::default().spawn_pass("second signal", signals.exit_at_next());
     stack.running.shut_down().await;
     ended
 }
@@ -184,6 +187,7 @@ struct Stack {
     registry_address: String,
     // Both end with the stack.
     _servers: [PassHandle<std::io::Result<()>>; 2],
+    _serving: Serving,
     _folder: Folder,
 }
 
@@ -193,8 +197,9 @@ impl Stack {
         arbiters: Vec<actix_rt::ArbiterHandle>,
         marks: &mut Marks,
     ) -> Result<Self, DevError> {
-        let api_listener = listen("--api-address", args.api_address).await?;
-        let registry_listener = listen("--registry-address", args.registry_address).await?;
+        let api_listener = listen("--api-address", &args.api_address).await?;
+        let registry_listener = listen("--registry-address", &args.registry_address).await?;
+        let endpoints = Endpoints::open(&args.controller.health(), &args.controller.metrics()).await?;
         let registry_address = registry_listener.local_addr()?.to_string();
         let api_url = format!("http://{}", api_listener.local_addr()?);
         let folder = Folder::open(args.data_dir.as_deref())?;
@@ -216,7 +221,8 @@ impl Stack {
             }
             say(&format!("Kubernetes API on {api_url}, OCI registry on http://{registry_address}"));
         });
-        let running = start_controller(args, &server, spawner, arbiters)?;
+        let running = start_controller(args, &server, spawner.clone(), arbiters)?;
+        let serving = endpoints.serve(&spawner, &running);
         marks.mark("controller");
         let expected = if args.no_examples {
             Vec::new()
@@ -224,7 +230,15 @@ impl Stack {
             apply_examples(args, &server, &registry_address).await?
         };
         marks.mark("examples");
-        Ok(Self { running, expected, kubeconfig, registry_address, _servers: servers, _folder: folder })
+        Ok(Self {
+            running,
+            expected,
+            kubeconfig,
+            registry_address,
+            _servers: servers,
+            _serving: serving,
+            _folder: folder,
+        })
     }
 }
 
@@ -245,16 +259,20 @@ async fn apply_examples(
 }
 
 /// Shows progress, then stays up until it is told to end.
-async fn attend(args: &DevArgs, stack: &Stack, began: Instant) -> Result<(), DevError> {
+async fn attend(
+    args: &DevArgs,
+    stack: &Stack,
+    signals: &mut Signals,
+    began: Instant,
+) -> Result<(), DevError> {
     let Stack { running, expected, .. } = stack;
-    let mut state = running.state.clone();
     let ready = async {
         tokio::time::timeout(args.timeout, progress::until_ready(&running.shared, expected)).await.is_ok()
     };
     let in_time = tokio::select! {
         biased;
-        reason = failed(&mut state) => return Err(DevError::Controller(reason)),
-        () = interrupted() => return Ok(()),
+        reason = running.failed() => return Err(DevError::Controller(reason)),
+        _ = signals.next() => return Ok(()),
         in_time = ready => in_time,
     };
     if in_time {
@@ -278,8 +296,8 @@ async fn attend(args: &DevArgs, stack: &Stack, began: Instant) -> Result<(), Dev
     look_around(&stack.kubeconfig, &stack.registry_address);
     tokio::select! {
         biased;
-        reason = failed(&mut state) => Err(DevError::Controller(reason)),
-        () = interrupted() => Ok(()),
+        reason = running.failed() => Err(DevError::Controller(reason)),
+        _ = signals.next() => Ok(()),
     }
 }
 
@@ -307,30 +325,6 @@ fn look_around(kubeconfig: &Path, registry: &str) {
     ));
 }
 
-/// Ready when a critical part has died.
-async fn failed(state: &mut tokio::sync::watch::Receiver<State>) -> String {
-    let failed = state.wait_for(|state| matches!(state, State::Failed(_))).await.map(|state| state.clone());
-    match failed {
-        Ok(State::Failed(reason)) => reason,
-        _ => "the root has ended".to_owned(),
-    }
-}
-
-async fn interrupted() {
-    let mut terminate = match tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
-        Ok(terminate) => terminate,
-        Err(error) => {
-            tracing::warn!(%error, "SIGTERM is not listened to");
-            return std::future::pending().await;
-        }
-    };
-    tokio::select! {
-        biased;
-        _ = terminate.recv() => {}
-        _ = tokio::signal::ctrl_c() => {}
-    }
-}
-
 fn start_controller(
     args: &DevArgs,
     server: &Server,
@@ -341,11 +335,7 @@ fn start_controller(
         ca_file: args.controller.registry_ca_file.clone(),
         ..HttpRegistryOptions::default()
     })?;
-    let mut options = args.controller.options();
-    // The registry lives and dies with this process: no earlier request can land.
-    options.takeover_wait = Duration::ZERO;
-    // Whoever presses Ctrl-C does not want to wait; nothing outlives this process anyway.
-    options.shutdown_grace = Duration::from_secs(1);
+    let options = args.controller.options();
     let ports = Ports {
         api: Api::new(bounded(server.service_for("controller"), "default")),
         registry: Arc::new(Retrying::new(Arc::new(registry), rng::seeded(options.seed, "registry"))),
@@ -354,10 +344,6 @@ fn start_controller(
         spawner,
     };
     Ok(root::start(options, ports, arbiters, "dev"))
-}
-
-async fn listen(flag: &'static str, address: SocketAddr) -> Result<TcpListener, DevError> {
-    TcpListener::bind(address).await.map_err(|error| DevError::Listen { flag, address, error })
 }
 
 fn serve(

@@ -1,10 +1,11 @@
 //! To the gate.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use actix::Message;
-use solar_core::routes::ActorKey;
+use solar_core::routes::{ActorKey, ActorKind};
 
 /// Asks for leave to run one pass; answered by [`super::object::GateOpened`] when it is the actor's turn.
 #[derive(Clone, Debug, Message)]
@@ -19,10 +20,13 @@ pub struct Enter {
 #[rtype(result = "()")]
 pub struct SlotReturned;
 
-/// Every kind that the chosen controllers need is listed: passes may begin.
-#[derive(Clone, Copy, Debug, Message)]
+/// Everything that these kinds of actors need is listed: their passes may begin.
+#[derive(Clone, Debug, Message)]
 #[rtype(result = "()")]
-pub struct Open;
+pub struct Open {
+    /// The kinds; those that were opened before stay open.
+    pub kinds: BTreeSet<ActorKind>,
+}
 
 /// No pass begins any more. Answers how many still run.
 #[derive(Clone, Copy, Debug, Message)]
@@ -38,7 +42,7 @@ pub struct GetGateSnapshot;
 #[derive(Clone, Debug, serde::Serialize, actix::MessageResponse)]
 #[serde(rename_all = "camelCase")]
 pub struct GateSnapshot {
-    /// Whether passes may begin.
+    /// Whether passes of any kind may begin.
     pub open: bool,
     /// Passes at once; 0 means no cap.
     pub slots: usize,

@@ -1,5 +1,7 @@
 //! To the root.
 
+use std::collections::BTreeSet;
+
 use actix::Message;
 use solar_core::routes::ActorKey;
 
@@ -38,3 +40,23 @@ pub struct Begin;
 #[derive(Clone, Copy, Debug, Message)]
 #[rtype(result = "()")]
 pub struct ShutDown;
+
+/// Asks how far the start or the end is.
+#[derive(Clone, Copy, Debug, Message)]
+#[rtype(result = "State")]
+pub struct GetState;
+
+/// How far the start or the end is.
+#[derive(Clone, Debug, PartialEq, Eq, actix::MessageResponse)]
+pub enum State {
+    /// These kinds are not listed yet. Controllers that need none of them run already.
+    Syncing(BTreeSet<&'static str>),
+    /// All passes run.
+    Running,
+    /// No work is taken any more, and what runs may end.
+    Stopping,
+    /// Everything has ended.
+    Stopped,
+    /// A critical part died: the process should end.
+    Failed(String),
+}

@@ -65,13 +65,16 @@ impl Drop for Dev {
 
 #[test]
 fn dev_for_scripts_ends_well_when_every_target_is_ready() {
+    // With a name for an address, and with a flag of `run`.
     let ran = run(&[
         "dev",
         "--exit-when-ready",
         "--api-address",
-        "127.0.0.1:0",
+        "localhost:0",
         "--registry-address",
         "127.0.0.1:0",
+        "--metrics-bind-address",
+        "localhost:0",
     ]);
     let printed = text(&ran.stdout);
     assert!(ran.status.success(), "{printed}\n{}", text(&ran.stderr));
@@ -102,6 +105,10 @@ fn an_unknown_flag_or_value_is_refused_with_the_reason() {
         (vec!["dev", "--timeout", "soon"], "\"soon\" is not a duration: write it like 90s, 5m or 1h30m"),
         (vec!["dev", "--timeout=-5s"], "\"-5s\" is less than zero"),
         (vec!["dev", "--api-address", "here"], "invalid value 'here' for '--api-address <HOST:PORT>'"),
+        (
+            vec!["dev", "--registry-address", "here"],
+            "write it like 127.0.0.1:8080, localhost:8080, [::1]:8080",
+        ),
         (vec!["dev", "--max-concurrent-renders", "many"], "invalid value 'many'"),
         (vec!["nonsense"], "unrecognized subcommand 'nonsense'"),
     ] {

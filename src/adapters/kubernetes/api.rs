@@ -1,4 +1,4 @@
-//! Requests to the API server: bounded in time and number, counted, and never without a precondition where one counts.
+//! Requests to the API server: bounded in time and number, and never without a precondition where one counts.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -77,7 +77,7 @@ impl Debug for Api {
 }
 
 impl Api {
-    /// Requests through `client`, which should not retry by itself.
+    /// Requests through `client`, which should not retry by itself; [`bounded`](super::bounded) counts them.
     pub fn new(client: Client) -> Self {
         Self { client, permits: Arc::new(Semaphore::new(IN_FLIGHT)) }
     }
@@ -217,9 +217,6 @@ impl Api {
             Ok(result) => result.map_err(Problem::from),
             Err(_) => Err(Problem::TimedOut(TIMEOUT)),
         };
-        let code = result.as_ref().err().map_or("2xx", Problem::code);
-        metrics::counter!("solar_api_requests_total", "verb" => verb, "kind" => kind, "code" => code)
-            .increment(1);
         result.map_err(|problem| ApiError { verb, kind, name, problem })
     }
 }
@@ -244,7 +241,7 @@ fn patch_params() -> PatchParams {
 }
 
 /// The kind's name, from the closed set of kinds that this program knows.
-fn kind_name<K: Namespaced>() -> &'static str {
+pub fn kind_name<K: Namespaced>() -> &'static str {
     match K::kind(&()) {
         std::borrow::Cow::Borrowed(kind) => kind,
         std::borrow::Cow::Owned(_) => "other",

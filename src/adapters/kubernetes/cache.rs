@@ -75,12 +75,13 @@ impl Cache {
         concerned
     }
 
-    /// Takes out every record that a complete list did not name.
-    pub fn sweep<R: Routed>(&self, listed: &BTreeSet<ObjectName>) -> Concerned {
+    /// Takes out every record that a complete list of `namespace`, or of all namespaces, did not name.
+    pub fn sweep<R: Routed>(&self, namespace: Option<&str>, listed: &BTreeSet<ObjectName>) -> Concerned {
+        let in_scope = |name: &ObjectName| namespace.is_none_or(|namespace| *name.namespace == *namespace);
         let gone: Vec<ObjectName> = {
             let world = self.read();
             let names = R::table(&world).iter().map(|record| record.meta().name.clone());
-            names.filter(|name| !listed.contains(name)).collect()
+            names.filter(|name| in_scope(name) && !listed.contains(name)).collect()
         };
         gone.iter().flat_map(|name| self.remove::<R>(name)).collect()
     }

@@ -10,11 +10,13 @@ use kube::client::Body;
 use tower::timeout::TimeoutLayer;
 use tower::{BoxError, Service, ServiceBuilder};
 
+use super::requests::CountRequests;
+
 /// An answer has to begin within this time, that to a list or a watch too: kube's watcher waits for it without a limit
 /// of its own, and a controller whose list never comes is blind without a word.
-const HEAD: Duration = Duration::from_secs(20);
+pub(super) const HEAD: Duration = Duration::from_secs(20);
 
-/// A client over `service` whose requests fail when no answer begins within 20 s.
+/// A client over `service` whose requests are counted, and fail when no answer begins within 20 s.
 pub fn bounded<S, B>(service: S, default_namespace: &str) -> Client
 where
     S: Service<Request<Body>, Response = Response<B>> + Send + 'static,
@@ -23,6 +25,6 @@ where
     B: HttpBody<Data = Bytes> + Send + 'static,
     B::Error: Into<BoxError>,
 {
-    let service = ServiceBuilder::new().layer(TimeoutLayer::new(HEAD)).service(service);
+    let service = ServiceBuilder::new().layer(CountRequests).layer(TimeoutLayer::new(HEAD)).service(service);
     Client::new(service, default_namespace)
 }

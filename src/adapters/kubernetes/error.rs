@@ -59,20 +59,6 @@ pub enum Problem {
 }
 
 impl Problem {
-    /// One word of a closed set, for metrics.
-    pub fn code(&self) -> &'static str {
-        match self {
-            Self::NotFound => "404",
-            Self::Conflict | Self::AlreadyExists => "409",
-            Self::NamespaceTerminating | Self::Forbidden(_) => "403",
-            Self::Invalid(_) => "422",
-            Self::Throttled(_) => "429",
-            Self::Server { .. } => "5xx",
-            Self::TimedOut(_) => "timeout",
-            Self::Unreachable(_) => "error",
-        }
-    }
-
     /// Whether it is a normal part of working beside others: retried without a word.
     pub fn is_quiet(&self) -> bool {
         matches!(self, Self::Conflict | Self::NamespaceTerminating | Self::Throttled(_))

@@ -13,7 +13,7 @@ use solar_core::condition::fit_text;
 use solar_core::hash::hash8;
 use solar_core::object::{Meta, ObjectName};
 use solar_core::target::EventOrder;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 
 use super::api::{Api, Expect, FIELD_MANAGER};
 use crate::adapters::clock::Clock;
@@ -49,16 +49,23 @@ struct Note {
     order: EventOrder,
 }
 
+#[derive(Debug)]
+enum Mail {
+    Note(Note),
+    /// Answered when everything before it was written, or given up.
+    Flush(oneshot::Sender<()>),
+}
+
 /// Takes events without waiting.
 #[derive(Clone, Debug)]
 pub struct EventSink {
-    queue: mpsc::Sender<Note>,
+    queue: mpsc::Sender<Mail>,
 }
 
 /// The other end of an [`EventSink`].
 #[derive(Debug)]
 pub struct EventQueue {
-    queue: mpsc::Receiver<Note>,
+    queue: mpsc::Receiver<Mail>,
 }
 
 impl EventSink {
@@ -70,8 +77,17 @@ impl EventSink {
 
     /// Queues an event; one too many is dropped and counted.
     pub fn emit(&self, regarding: Regarding, order: EventOrder) {
-        if self.queue.try_send(Note { regarding, order }).is_err() {
+        if self.queue.try_send(Mail::Note(Note { regarding, order })).is_err() {
             metrics::counter!("solar_events_dropped_total").increment(1);
+        }
+    }
+
+    /// Waits until every event that was queued before is written, or was refused.
+    pub async fn flush(&self) {
+        let (done, written) = oneshot::channel();
+        if self.queue.send(Mail::Flush(done)).await.is_ok() {
+            // A queue that nobody empties any more has nothing left to wait for.
+            let _ = written.await;
         }
     }
 }
@@ -87,7 +103,15 @@ pub async fn deliver(mut queue: EventQueue, api: Api, clock: Clock, instance: Ar
     let mut known = LruCache::<(Regarding, String), Known>::new(
         NonZeroUsize::new(REMEMBERED).unwrap_or(NonZeroUsize::MIN),
     );
-    while let Some(note) = queue.queue.recv().await {
+    while let Some(mail) = queue.queue.recv().await {
+        let note = match mail {
+            Mail::Note(note) => note,
+            Mail::Flush(done) => {
+                // Whoever waits may have given up.
+                let _ = done.send(());
+                continue;
+            }
+        };
         let key = (note.regarding.clone(), format!("{} {}", note.order.reason, note.order.note));
         let result = match known.get_mut(&key) {
             Some(known) => repeat(&api, &clock, known).await,

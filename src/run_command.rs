@@ -1,0 +1,154 @@
+//! The `run` command: the controller against a cluster.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use actix_rt::ArbiterHandle;
+use clap::Args;
+use thiserror::Error;
+
+use crate::actors::pass::Spawner;
+use crate::actors::root::{self, Running};
+use crate::actors::system::{Options, Ports};
+use crate::adapters::clock::Clock;
+use crate::adapters::cpu::Cpu;
+use crate::adapters::kubernetes::{Api, Cluster, ConnectError};
+use crate::adapters::oci::{HttpRegistry, HttpRegistryError, HttpRegistryOptions, Retrying};
+use crate::adapters::rng;
+use crate::flags::{Controller, ControllerArgs};
+use crate::runtime;
+use crate::signals::Signals;
+use crate::telemetry;
+use crate::telemetry::endpoints::{Endpoints, EndpointsError, Serving};
+
+/// What is logged unless `SOLAR_LOG` says otherwise.
+const LOGGED: &str = "warn,solar_controller=info";
+
+/// Flags of `run`.
+#[derive(Clone, Debug, Args)]
+pub struct RunArgs {
+    /// Kubeconfig of the cluster; if not given: the files of the variable KUBECONFIG, else the service account of the pod
+    /// that this runs in, else ~/.kube/config
+    #[arg(long, env = "SOLAR_KUBECONFIG", value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+    /// Context of the kubeconfig; the current one if not given
+    #[arg(long, env = "SOLAR_CONTEXT", value_name = "NAME")]
+    pub context: Option<String>,
+    /// How the controller works.
+    #[command(flatten)]
+    pub controller: ControllerArgs,
+}
+
+/// Why `run` did not start, or ended.
+#[derive(Debug, Error)]
+enum RunError {
+    #[error(transparent)]
+    Endpoints(#[from] EndpointsError),
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
+    #[error("--registry-ca-file: {0}")]
+    Registry(#[from] HttpRegistryError),
+    #[error("the controller ended: {0}")]
+    Controller(String),
+    #[error("{0}")]
+    Runtime(#[from] std::io::Error),
+}
+
+/// Runs `run` to its end: exit code 0 after a signal, 1 with the reason after a failure.
+pub fn run(args: RunArgs) -> ExitCode {
+    telemetry::init_with(LOGGED, args.controller.log_format);
+    // The one provider for all TLS in this process; a second call finds it set.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let threads = args.controller.actor_threads;
+    let ended = runtime::run(threads, |arbiters| controller(args, arbiters));
+    match ended.map_err(RunError::from).flatten() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn controller(args: RunArgs, arbiters: Vec<ArbiterHandle>) -> Result<(), RunError> {
+    let mut signals = Signals::listen()?;
+    let spawner = Spawner::default();
+    let endpoints = Endpoints::open(&args.controller.health(), &args.controller.metrics()).await?;
+    let cluster = Cluster::find(args.kubeconfig.as_deref(), args.context.as_deref()).await?;
+    let mut options = args.controller.options();
+    options.seed = seed();
+    announce(&args.controller, &cluster, &endpoints);
+    let ports = ports(&args.controller, cluster, &options, spawner.clone())?;
+    let running = root::start(options, ports, arbiters, &instance());
+    let mut serving = endpoints.serve(&spawner, &running);
+    let ended = attend(&running, &mut serving, &mut signals).await;
+    let _impatience = spawner.spawn_pass("second signal", signals.exit_at_next());
+    running.shut_down().await;
+    if ended.is_ok() {
+        tracing::info!("everything has ended");
+    }
+    ended
+}
+
+fn ports(
+    args: &ControllerArgs,
+    cluster: Cluster,
+    options: &Options,
+    spawner: Spawner,
+) -> Result<Ports, RunError> {
+    let registry = HttpRegistry::new(&HttpRegistryOptions {
+        ca_file: args.registry_ca_file.clone(),
+        ..HttpRegistryOptions::default()
+    })?;
+    Ok(Ports {
+        api: Api::new(cluster.client()?),
+        registry: Arc::new(Retrying::new(Arc::new(registry), rng::seeded(options.seed, "registry"))),
+        clock: Clock::machine(),
+        cpu: Cpu::Threads,
+        spawner,
+    })
+}
+
+/// Waits for a signal, which is a good end, or for something to break.
+async fn attend(running: &Running, serving: &mut Serving, signals: &mut Signals) -> Result<(), RunError> {
+    tokio::select! {
+        biased;
+        reason = running.failed() => Err(RunError::Controller(reason)),
+        reason = serving.failed() => Err(RunError::Controller(reason)),
+        signal = signals.next() => {
+            tracing::info!(?signal, "ends: what runs may finish");
+            Ok(())
+        }
+    }
+}
+
+/// Says what begins to run, and that it must be the only one.
+fn announce(args: &ControllerArgs, cluster: &Cluster, endpoints: &Endpoints) {
+    let list = |names: Vec<String>| if names.is_empty() { "all".to_owned() } else { names.join(",") };
+    let (health, metrics) = endpoints.addresses();
+    tracing::info!(
+        version = env!("CARGO_PKG_VERSION"),
+        cluster = %cluster.url(),
+        from = cluster.from,
+        namespaces = list(args.watch_namespace.clone()),
+        controllers = list(args.controllers.iter().map(Controller::to_string).collect()),
+        health,
+        metrics,
+        "solar-controller starts"
+    );
+    tracing::warn!(
+        "there is no leader election yet: this must be the only controller of these kinds in these namespaces"
+    );
+}
+
+/// Jitter differs between processes, or it would spread nothing.
+fn seed() -> u64 {
+    let now = Clock::machine().wall().as_second();
+    rng::seeded(u64::from(std::process::id()), &format!("{} {now}", instance())).u64(..)
+}
+
+/// Who writes Kubernetes events: the pod.
+fn instance() -> String {
+    std::env::var("HOSTNAME").ok().filter(|name| !name.is_empty()).unwrap_or_else(|| "run".to_owned())
+}

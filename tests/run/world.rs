@@ -1,0 +1,234 @@
+//! A Kubernetes API and an OCI registry on loopback, and the built program beside them.
+
+use std::fs::File;
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Duration;
+
+use kube_embedded::Server;
+use serde_json::Value;
+use solar_controller::actors::pass::{PassHandle, Spawner};
+use solar_controller::dev::examples;
+use solar_controller::dev::registry::{self, Access, Behaviour, RegistryStore};
+use tokio::net::TcpListener;
+use tokio::runtime::Runtime;
+use tokio::time::Instant;
+
+/// How long a level may take to come. Only a broken program needs it.
+pub const PATIENCE: Duration = Duration::from_secs(90);
+
+/// The program.
+pub fn program() -> Command {
+    let mut program = Command::new(env!("CARGO_BIN_EXE_solar-controller"));
+    for variable in
+        ["KUBECONFIG", "KUBERNETES_SERVICE_HOST", "HTTPS_PROXY", "https_proxy", "NO_PROXY", "no_proxy"]
+    {
+        program.env_remove(variable);
+    }
+    program
+}
+
+/// What a cluster and a registry are to the program.
+pub struct World {
+    /// The API server.
+    pub server: Server,
+    /// The registry.
+    pub store: RegistryStore,
+    /// The registry's address.
+    pub registry: String,
+    /// Holds the kubeconfig and the logs.
+    pub folder: tempfile::TempDir,
+    // In this order: the tasks end before their runtime.
+    _serving: [PassHandle<std::io::Result<()>>; 2],
+    runtime: Runtime,
+}
+
+impl World {
+    /// A world with all definitions but those of the kinds `without`.
+    pub fn new(without: &[&str]) -> Self {
+        let server = Server::builder().request_log_capacity(100_000).build();
+        for crd in solar_api::crds() {
+            if !without.contains(&crd.spec.names.kind.as_str()) {
+                server.apply_crd(crd).unwrap();
+            }
+        }
+        let store = RegistryStore::new(Behaviour::default(), Access::basic("solar", "solar-dev"));
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        let (api, charts) = runtime.block_on(async {
+            let api = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            (api, TcpListener::bind("127.0.0.1:0").await.unwrap())
+        });
+        let registry = charts.local_addr().unwrap().to_string();
+        let folder = tempfile::tempdir().unwrap();
+        let url = format!("http://{}", api.local_addr().unwrap());
+        std::fs::write(folder.path().join("kubeconfig"), server.kubeconfig(&url)).unwrap();
+        let serving = {
+            let _inside = runtime.enter();
+            let (server, store) = (server.clone(), store.clone());
+            let spawner = Spawner::default();
+            [
+                spawner.spawn_pass("api", async move { server.serve(api, std::future::pending()).await }),
+                spawner.spawn_pass("registry", async move {
+                    registry::serve(store, charts, std::future::pending()).await
+                }),
+            ]
+        };
+        Self { server, store, registry, folder, _serving: serving, runtime }
+    }
+
+    /// The definition of `kind` comes after all.
+    pub fn define(&self, kind: &str) {
+        let crd = solar_api::crds().into_iter().find(|crd| crd.spec.names.kind == kind).unwrap();
+        self.server.apply_crd(crd).unwrap();
+    }
+
+    /// Installs the example objects, but those of the kinds `without`.
+    pub fn install_examples(&self, without: &[&str]) {
+        for example in examples(&self.registry).unwrap() {
+            if !without.contains(&example.resource.kind.as_str()) {
+                self.server.install(serde_json::to_value(&example.object).unwrap()).unwrap();
+            }
+        }
+    }
+
+    /// Asks for the deletion of every object of `kind` in the namespace `fleet`.
+    pub fn delete_all(&self, kind: &str, plural: &str) {
+        let client = self.runtime.block_on(async { self.server.client("default") });
+        for object in self.server.objects(kind) {
+            let name = object["metadata"]["name"].as_str().unwrap();
+            let path = format!("/apis/solar.opendefense.cloud/v1alpha1/namespaces/fleet/{plural}/{name}");
+            let request = http::Request::delete(path).body(b"{}".to_vec()).unwrap();
+            self.runtime.block_on(client.request::<Value>(request)).unwrap();
+        }
+    }
+
+    /// Status, reason and message of a condition.
+    pub fn condition(&self, kind: &str, name: &str, type_: &str) -> Option<[String; 3]> {
+        let object = self.server.get_object(kind, "fleet", name)?;
+        let conditions = object["status"]["conditions"].as_array()?.clone();
+        let condition = conditions.into_iter().find(|condition| condition["type"] == type_)?;
+        let text = |field: &str| condition[field].as_str().unwrap_or_default().to_owned();
+        Some([text("status"), text("reason"), text("message")])
+    }
+
+    /// Whether there are Targets and all are Ready.
+    pub fn all_ready(&self) -> bool {
+        let names: Vec<_> =
+            self.server.objects("Target").map(|target| target["metadata"]["name"].clone()).collect();
+        !names.is_empty()
+            && names.iter().all(|name| {
+                let ready = self.condition("Target", name.as_str().unwrap(), "Ready");
+                ready.is_some_and(|[status, ..]| status == "True")
+            })
+    }
+
+    /// Waits until `level` holds.
+    pub fn until(&self, what: &str, log: &Log, mut level: impl FnMut() -> bool) {
+        self.runtime.block_on(async {
+            let deadline = Instant::now() + PATIENCE;
+            while !level() {
+                assert!(Instant::now() < deadline, "never: {what}\n{}", log.text());
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        });
+    }
+
+    /// Starts `run` against this world, on free ports, and waits until it says that it has started.
+    pub fn run(&self, more: &[&str]) -> Program {
+        let kubeconfig = self.folder.path().join("kubeconfig");
+        let mut command = program();
+        command.arg("run").arg("--kubeconfig").arg(kubeconfig);
+        command.args(["--health-bind-address", "127.0.0.1:0", "--metrics-bind-address", "127.0.0.1:0"]);
+        command.args(["--log-format", "json", "--takeover-wait", "0s"]).args(more);
+        let mut program = Program::start(command, self.folder.path());
+        let log = program.log.clone();
+        self.until("the program has started", &log, || log.started_line().is_some());
+        let line = log.started_line().unwrap();
+        let address = |field: &str| line[field].as_str().unwrap().to_owned();
+        (program.health, program.metrics) = (address("health"), address("metrics"));
+        program
+    }
+}
+
+/// What a program logs.
+#[derive(Clone)]
+pub struct Log(PathBuf);
+
+impl Log {
+    /// All of it so far.
+    pub fn text(&self) -> String {
+        std::fs::read_to_string(&self.0).unwrap()
+    }
+
+    /// The line that says that it starts.
+    pub fn started_line(&self) -> Option<Value> {
+        let text = self.text();
+        let mut lines = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        lines.find(|line| line["message"] == "solar-controller starts")
+    }
+}
+
+/// The running program; killed when it is dropped.
+pub struct Program {
+    child: Child,
+    /// Its standard error.
+    pub log: Log,
+    /// Where it tells its health.
+    pub health: String,
+    /// Where it tells its metrics.
+    pub metrics: String,
+}
+
+impl Program {
+    /// Starts `command`, with its log in `folder`.
+    pub fn start(mut command: Command, folder: &Path) -> Self {
+        let number = std::fs::read_dir(folder).unwrap().count();
+        let log = folder.join(format!("log-{number}"));
+        let child = command.stdout(Stdio::null()).stderr(File::create(&log).unwrap()).spawn().unwrap();
+        Self { child, log: Log(log), health: String::new(), metrics: String::new() }
+    }
+
+    /// Code and body of `/healthz` and the like.
+    pub fn health(&self, path: &str) -> (u16, String) {
+        get(&self.health, path)
+    }
+
+    /// Sends a signal such as `-TERM`.
+    pub fn signal(&self, signal: &str) {
+        let pid = self.child.id().to_string();
+        assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());
+    }
+
+    /// How it ended, if it has.
+    pub fn ended(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().unwrap()
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        // One that has ended needs no killing.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Code and body of an answer; code 0 when there is none.
+pub fn get(address: &str, path: &str) -> (u16, String) {
+    let asked = || {
+        let mut stream = TcpStream::connect(address)?;
+        stream.set_read_timeout(Some(Duration::from_secs(10)))?;
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n")?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer)?;
+        std::io::Result::Ok(answer)
+    };
+    let answer = asked().unwrap_or_default();
+    let code = answer.split(' ').nth(1).and_then(|code| code.parse().ok()).unwrap_or_default();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap_or_default();
+    assert!(!head.to_lowercase().contains("chunked"), "{head}");
+    (code, body.to_owned())
+}
