@@ -1,5 +1,5 @@
 # What a contributor and CI run; cheapest first.
-.PHONY: help test lint fmt crds docs bench dev
+.PHONY: help test sim lint fmt crds docs bench dev
 
 CARGO ?= cargo
 # Incremental builds and full debug info cost more than they give outside an editor.
@@ -10,6 +10,9 @@ help: ## Show this list
 
 test: ## Run all tests; needs nothing but Rust (kubectl, helm and docker-registry are used where they are installed)
 	$(CARGO) test --workspace --all-features
+
+sim: ## Simulate SEEDS seeds (100) from FROM (0) on all cores, for at most LIMIT seconds; or one SEED, its trace to TRACE
+	$(CARGO) test -p solar-controller --all-features --test simulation -- --ignored --exact many_seeds --nocapture
 
 lint: ## Formatting and lints, warnings as errors
 	$(CARGO) fmt --all --check
@@ -25,7 +28,7 @@ crds: ## Write crds/ from the Rust types
 docs: ## Write the reference pages of docs/ from the code
 	$(CARGO) run -q -- reference --output-dir docs
 
-bench: ## Measure (never a test): what `dev` spends its time on, and one chart
+bench: ## Measure (never a test): the start of `dev`, one chart, idle actors, a fleet
 	$(CARGO) bench --workspace
 
 dev: ## Run everything in one process

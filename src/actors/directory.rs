@@ -39,7 +39,7 @@ pub trait ObjectAddr: Send + Sync {
     /// Hands over an answer.
     fn answer(&self, answered: Answered) -> Result<(), Undelivered>;
     /// Lets the actor's pass begin; the slot comes back when it is not taken.
-    fn open_gate(&self, slot: Slot) -> Result<(), Slot>;
+    fn open_gate(&self, slot: Slot) -> Result<(), (Undelivered, Slot)>;
     /// Asks, behind everything that the actor was sent, whether it has nothing left to do.
     fn ask_whether_idle(&self) -> BoxFuture<'static, bool>;
     /// What the actor is doing; `None` when it has ended.

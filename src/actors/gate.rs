@@ -8,10 +8,12 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
-use actix::{Actor, Context, Handler};
+use actix::{Actor, AsyncContext, Context, Handler};
 use solar_core::routes::{ActorKey, ActorKind};
 
+use super::directory::Undelivered;
 use super::supervision;
 use super::system::Shared;
 use crate::messages::gate::{Close, Enter, GateSnapshot, GetGateSnapshot, Open, Slot, SlotReturned};
@@ -19,6 +21,9 @@ use crate::messages::gate::{Close, Enter, GateSnapshot, GetGateSnapshot, Open, S
 /// Every object actor has at most one [`Enter`] and a few [`SlotReturned`] under way, and a process holds far fewer than
 /// half a million actors; an actor that finds the box full tries again.
 const MAILBOX: usize = 1 << 20;
+
+/// How soon an actor is told again that had no room.
+const FULL_AGAIN: Duration = Duration::from_millis(50);
 
 /// The gate.
 pub struct Gate {
@@ -30,6 +35,8 @@ pub struct Gate {
     closed: bool,
     queues: BTreeMap<ActorKind, VecDeque<ActorKey>>,
     last: Option<ActorKind>,
+    /// Actors that had no room to be told that it is their turn.
+    full: Vec<ActorKey>,
 }
 
 impl Gate {
@@ -44,6 +51,7 @@ impl Gate {
             closed: false,
             queues: BTreeMap::new(),
             last: None,
+            full: Vec::new(),
         }
     }
 
@@ -58,12 +66,31 @@ impl Gate {
             let Some(key) = self.next() else { break };
             self.in_use += 1;
             let slot = Slot::new(self.returned.clone());
-            if let Some(addr) = self.shared.directory.find(&key) {
-                // A slot that is not taken comes back by being dropped, and is collected below.
-                let _ = addr.open_gate(slot);
+            if let Some(addr) = self.shared.directory.find(&key)
+                && let Err((Undelivered::Full, _slot)) = addr.open_gate(slot)
+            {
+                // It waits for its turn and will not ask again.
+                self.full.push(key);
             }
+            // A slot that was not taken has come back by being dropped.
             self.collect();
         }
+    }
+
+    /// Lets those in again later whose mailboxes were full.
+    fn try_full_again(&mut self, ctx: &mut Context<Self>) {
+        let full = std::mem::take(&mut self.full);
+        if full.is_empty() {
+            return;
+        }
+        ctx.run_later(FULL_AGAIN, move |gate, ctx| {
+            gate.guarded(ctx, "those that were full", |gate| {
+                for key in full {
+                    gate.queues.entry(key.kind).or_default().push_back(key);
+                }
+                gate.admit();
+            });
+        });
     }
 
     /// The first of the next open kind behind the one that was served last.
@@ -95,7 +122,11 @@ impl Gate {
         handle: impl FnOnce(&mut Self) -> T,
     ) -> T {
         let shared = self.shared.clone();
-        supervision::guard_critical(&shared, "the gate", message, self, ctx, |gate, _| handle(gate))
+        supervision::guard_critical(&shared, "the gate", message, self, ctx, |gate, ctx| {
+            let handled = handle(gate);
+            gate.try_full_again(ctx);
+            handled
+        })
     }
 
     /// How much mail the gate holds.

@@ -269,9 +269,10 @@ impl<R: Reconcile> ObjectAddr for Handle<R> {
         })
     }
 
-    fn open_gate(&self, slot: Slot) -> Result<(), Slot> {
+    fn open_gate(&self, slot: Slot) -> Result<(), (Undelivered, Slot)> {
         self.addr.try_send(GateOpened(slot)).map_err(|error| match error {
-            SendError::Full(GateOpened(slot)) | SendError::Closed(GateOpened(slot)) => slot,
+            SendError::Full(GateOpened(slot)) => (Undelivered::Full, slot),
+            SendError::Closed(GateOpened(slot)) => (Undelivered::Ending, slot),
         })
     }
 

@@ -45,35 +45,37 @@ pub struct ProtectionKind<K>(PhantomData<fn() -> K>);
 impl<K: ProtectedKind> Reconcile for ProtectionKind<K> {
     const KIND: ActorKind = K::ACTOR;
     type Request = NoRequest;
-    type Memory = ();
+    /// The finalizer was taken off, and whether somebody came in between was not seen yet.
+    type Memory = bool;
     type Finding = ();
 
-    fn memory(_: &Shared, _: bool) {}
+    fn memory(_: &Shared, _: bool) -> bool {
+        false
+    }
 
     async fn reconcile(pass: &mut Pass<Self>) -> Result<Option<Duration>, PassError> {
-        let finalizer = K::PROTECTED.finalizer();
-        let meta = {
-            let world = pass.shared.cache.read();
-            match K::PROTECTED.meta(&world, &pass.name) {
-                Some(meta) if meta.has_finalizer(finalizer) => {
-                    if K::PROTECTED.a_referrer(&world, &pass.name).is_some() {
-                        return Ok(None);
-                    }
-                    meta
-                }
-                _ => return Ok(None),
-            }
-        };
-        if is_referred_to(pass, K::PROTECTED).await? {
-            // The watch is behind; the referrer's own event will wake this actor when it goes.
+        let Some((meta, is_referred_to_here)) = observe(pass, K::PROTECTED) else { return Ok(None) };
+        if !meta.has_finalizer(K::PROTECTED.finalizer()) {
+            let owed = *pass.memory();
+            return if owed { look_once_more(pass, &meta).await } else { Ok(None) };
+        }
+        if is_referred_to_here || is_referred_to(pass, K::PROTECTED).await? {
+            // Where the watch is behind, the referrer's own event will wake this actor when it goes.
             return Ok(None);
         }
         release::<K>(pass, &meta).await
     }
 
-    fn is_done(shared: &Shared, name: &ObjectName, (): &()) -> bool {
+    fn is_done(shared: &Shared, name: &ObjectName, _: &bool) -> bool {
         K::PROTECTED.meta(&shared.cache.read(), name).is_none()
     }
+}
+
+/// The object as the watch shows it, and whether the watch shows somebody who refers to it.
+fn observe<K: ProtectedKind>(pass: &Pass<ProtectionKind<K>>, protected: Protected) -> Option<(Meta, bool)> {
+    let world = pass.shared.cache.read();
+    let meta = protected.meta(&world, &pass.name)?;
+    Some((meta, protected.a_referrer(&world, &pass.name).is_some()))
 }
 
 async fn release<K: ProtectedKind>(
@@ -81,18 +83,26 @@ async fn release<K: ProtectedKind>(
     meta: &Meta,
 ) -> Result<Option<Duration>, PassError> {
     let finalizer = K::PROTECTED.finalizer();
+    *pass.memory() = true;
     let patch = remove_finalizer(&meta.uid, &meta.finalizers, finalizer, Some(&meta.resource_version));
     let released = match pass.shared.api.patch::<K>(&pass.name, &patch).await {
         Ok(released) => released,
         Err(ApiError { problem: Problem::NotFound, .. }) => return Ok(None),
         Err(error) => return Err(error.into()),
     };
-    let after = Meta::of(released.meta());
-    let gone = after.terminating && after.finalizers.is_empty();
-    if !gone && is_referred_to(pass, K::PROTECTED).await? {
-        // Somebody came to depend on it in between; a terminating object cannot be held any more.
-        protect::<K>(&pass.shared, &after, finalizer).await?;
+    look_once_more(pass, &Meta::of(released.meta())).await
+}
+
+/// Puts the finalizer back when somebody came to depend on the object in between; a terminating one cannot be held any
+/// more.
+async fn look_once_more<K: ProtectedKind>(
+    pass: &Pass<ProtectionKind<K>>,
+    meta: &Meta,
+) -> Result<Option<Duration>, PassError> {
+    if !meta.terminating && is_referred_to(pass, K::PROTECTED).await? {
+        protect::<K>(&pass.shared, meta, K::PROTECTED.finalizer()).await?;
     }
+    *pass.memory() = false;
     Ok(None)
 }
 

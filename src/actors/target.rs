@@ -91,15 +91,10 @@ impl Reconcile for TargetKind {
         let Some(target) = current(pass) else { return Ok(None) };
         take_in_finding(pass, &target);
         let plan = plan(pass, &target);
-        let mut target = target;
         if !plan.steps.iter().any(|step| matches!(step, TargetStep::LookUpBootstrapHistory { .. })) {
             pass.memory().lookup = None;
         }
-        for step in plan.steps {
-            if let Some(changed) = perform(pass, &target, step).await? {
-                target = changed;
-            }
-        }
+        take_steps(pass, target, plan.steps).await?;
         let patience = (!pass.memory().done.is_empty()).then_some(PATIENCE);
         // A look-up whose time has come is out, or is not wanted now: waiting for no time at all would be a busy loop.
         let now = pass.now();
@@ -255,20 +250,60 @@ fn begin(pass: &Pass<TargetKind>, deed: Deed) -> bool {
     true
 }
 
-/// Takes one step; answers the Target where the step changed it.
+/// What became of a step.
+enum Done {
+    /// It was taken before, and the watch does not show it yet.
+    Before,
+    /// It was taken.
+    Now,
+    /// It was taken, and this is the Target since then.
+    Changed(Arc<TargetRecord>),
+}
+
+/// Takes the steps in their order. After one that failed only the status is still written, so that a refusal does not
+/// keep people from reading how far the Target is.
+async fn take_steps(
+    pass: &mut Pass<TargetKind>,
+    mut target: Arc<TargetRecord>,
+    steps: Vec<TargetStep>,
+) -> Result<(), PassError> {
+    let mut failed = Ok(());
+    let mut is_news = true;
+    for step in steps {
+        let may_go_on = failed.is_ok() || matches!(step, TargetStep::WriteStatus(_));
+        // People are told of a step once, when it is taken.
+        let is_old = !is_news && matches!(step, TargetStep::Emit(_));
+        is_news = true;
+        if !may_go_on || is_old {
+            continue;
+        }
+        match perform(pass, &target, step).await {
+            Ok(Done::Before) => is_news = false,
+            Ok(Done::Now) => {}
+            Ok(Done::Changed(changed)) => target = changed,
+            Err(error) => failed = failed.and(Err(error)),
+        }
+    }
+    failed
+}
+
+/// Takes one step.
 async fn perform(
     pass: &mut Pass<TargetKind>,
     target: &TargetRecord,
     step: TargetStep,
-) -> Result<Option<Arc<TargetRecord>>, PassError> {
+) -> Result<Done, PassError> {
     match step {
-        TargetStep::AddFinalizer => return add_own_finalizer(pass, target).await.map(Some),
-        TargetStep::WriteStatus(status) => return write_status(pass, target, &status).await,
+        TargetStep::AddFinalizer => return add_own_finalizer(pass, target).await.map(Done::Changed),
+        TargetStep::WriteStatus(status) => {
+            let written = write_status(pass, target, &status).await?;
+            return Ok(written.map_or(Done::Now, Done::Changed));
+        }
         TargetStep::ProtectRegistry(registry) => protect_registry(pass, &registry).await?,
         TargetStep::Bind(order) => bind(pass, target, order)?,
         TargetStep::Unbind { artifact } => unbind(pass, target, &artifact)?,
-        TargetStep::CreateReleaseTask(order) => create_release_task(pass, target, &order).await?,
-        TargetStep::CreateBootstrapTask(order) => create_bootstrap_task(pass, target, &order).await?,
+        TargetStep::CreateReleaseTask(order) => return create_release_task(pass, target, &order).await,
+        TargetStep::CreateBootstrapTask(order) => return create_bootstrap_task(pass, target, &order).await,
         TargetStep::LookUpBootstrapHistory { registry, repository } => {
             let now = pass.now();
             let too_early = pass.memory().lookup.as_ref().is_some_and(|failed| now < failed.until);
@@ -277,11 +312,11 @@ async fn perform(
                 pass.send_errand(errand);
             }
         }
-        TargetStep::DeleteTask { name, uid } => delete_task(pass, &name, &uid).await?,
+        TargetStep::DeleteTask { name, uid } => return delete_task(pass, &name, &uid).await,
         TargetStep::RemoveFinalizer => remove_own_finalizer(pass, target).await?,
         TargetStep::Emit(order) => pass.shared.events.emit(Regarding::new("Target", &target.meta), order),
     }
-    Ok(None)
+    Ok(Done::Now)
 }
 
 async fn add_own_finalizer(
@@ -367,9 +402,9 @@ async fn create_release_task(
     pass: &Pass<TargetKind>,
     target: &TargetRecord,
     order: &ReleaseTaskOrder,
-) -> Result<(), PassError> {
+) -> Result<Done, PassError> {
     if !begin(pass, Deed::Create(order.name.clone())) {
-        return Ok(());
+        return Ok(Done::Before);
     }
     let made = async {
         let shared = &pass.shared;
@@ -395,11 +430,11 @@ fn undo_if_failed(
     pass: &Pass<TargetKind>,
     task: &Arc<str>,
     made: Result<(), PassError>,
-) -> Result<(), PassError> {
+) -> Result<Done, PassError> {
     if made.is_err() {
         pass.memory().done.remove(&Deed::Create(task.clone()));
     }
-    made
+    made.map(|()| Done::Now)
 }
 
 fn release_config(order: &ReleaseTaskOrder, release: &Release, version: &ComponentVersion) -> ReleaseConfig {
@@ -424,10 +459,10 @@ async fn create_bootstrap_task(
     pass: &Pass<TargetKind>,
     target: &TargetRecord,
     order: &BootstrapTaskOrder,
-) -> Result<(), PassError> {
+) -> Result<Done, PassError> {
     pass.memory().given = Some(order.given);
     if !begin(pass, Deed::Create(order.name.clone())) {
-        return Ok(());
+        return Ok(Done::Before);
     }
     let made = async {
         let shared = &pass.shared;
@@ -502,14 +537,14 @@ async fn create_task(
     }
 }
 
-async fn delete_task(pass: &Pass<TargetKind>, name: &Arc<str>, uid: &str) -> Result<(), PassError> {
+async fn delete_task(pass: &Pass<TargetKind>, name: &Arc<str>, uid: &str) -> Result<Done, PassError> {
     if !begin(pass, Deed::Delete(uid.into())) {
-        return Ok(());
+        return Ok(Done::Before);
     }
     let expect = Expect { uid, resource_version: None };
     match pass.shared.api.delete::<RenderTask>(&pass.name.sibling(name.clone()), expect).await {
         // On a conflict another task has the name by now.
-        Ok(_) | Err(ApiError { problem: Problem::Conflict, .. }) => Ok(()),
+        Ok(_) | Err(ApiError { problem: Problem::Conflict, .. }) => Ok(Done::Now),
         Err(error) => {
             pass.memory().done.remove(&Deed::Delete(uid.into()));
             Err(error.into())

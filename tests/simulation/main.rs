@@ -93,7 +93,7 @@ fn the_trace_of_a_seed() {
     println!("{:?}", report.summary);
 }
 
-/// `make sim`: `SEEDS` seeds from `FROM` on, for at most `SECONDS`; or one `SEED`, whose trace goes to `TRACE`.
+/// `make sim`: `SEEDS` seeds from `FROM` on, for at most `LIMIT` seconds; or one `SEED`, whose trace goes to `TRACE`.
 #[test]
 #[ignore = "runs as many seeds as it is told to: make sim"]
 fn many_seeds() {
@@ -107,7 +107,7 @@ fn many_seeds() {
     }
     let from = number("FROM").unwrap_or(0);
     let to = from + number("SEEDS").unwrap_or(100);
-    let limit = number("SECONDS").map(Duration::from_secs);
+    let limit = number("LIMIT").map(Duration::from_secs);
     let began = wall();
     let done = AtomicU64::new(0);
     let stop = AtomicBool::new(false);

@@ -4,7 +4,9 @@
 #[path = "../support/mod.rs"]
 mod support;
 
-use std::fmt::Write as _;
+use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -82,7 +84,7 @@ enum Outcome {
     /// It was not needed any more.
     NotNeeded,
     /// The process ends.
-    Ends(String),
+    Ends(Duration, String),
 }
 
 fn cases() -> Vec<Case> {
@@ -261,6 +263,10 @@ impl Injection {
         self.state.lock().unwrap().hit.is_some()
     }
 
+    fn since_hit(&self) -> Duration {
+        self.state.lock().unwrap().hit.as_ref().map_or(Duration::ZERO, |(hit, _)| hit.elapsed())
+    }
+
     fn outcome(&self) -> Outcome {
         let progress = self.state.lock().unwrap();
         let (hit, _) = progress.hit.clone().unwrap();
@@ -314,7 +320,7 @@ async fn run(case: Case) -> Outcome {
     };
     tokio::select! {
         biased;
-        reason = failed => Outcome::Ends(reason),
+        reason = failed => Outcome::Ends(injection.since_hit(), reason),
         () = works => injection.outcome(),
     }
 }
@@ -334,21 +340,44 @@ async fn disturb_all(sim: &Simulation) {
     }
 }
 
+/// The row of each case, in their order; on all cores, each run on a thread of its own.
+#[allow(clippy::disallowed_methods, reason = "each run has its own thread and its own virtual time")]
+fn rows() -> Vec<String> {
+    let cases = cases();
+    let (next, rows) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
+    let threads = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                while let Some(case) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let number = cases.iter().position(|other| std::ptr::eq(other, case));
+                    let row = row(case);
+                    rows.lock().unwrap().insert(number, row);
+                }
+            });
+        }
+    });
+    rows.into_inner().unwrap().into_values().collect()
+}
+
+fn row(case: &Case) -> String {
+    let Case { part, stage, lost, .. } = case;
+    let how = if case.how == Verdict::Panic { "panics" } else { "is stopped" };
+    println!("{part}: {stage}: {how}");
+    let case = case.clone();
+    let (who, after) = match on_paused_time(move || run(case)) {
+        Outcome::Again(after) => ("itself", format!("{:.1} s", after.as_secs_f64())),
+        Outcome::NotNeeded => ("the next process", "-".to_owned()),
+        Outcome::Ends(after, reason) => {
+            ("whoever runs the process, which ends", format!("{:.1} s: `{reason}`", after.as_secs_f64()))
+        }
+    };
+    format!("| {part} | {stage} | {how} | {lost} | {who} | {after} |\n")
+}
+
 #[test]
 fn every_death_is_survived_or_ends_the_process_as_the_table_says() {
-    let mut rows = String::new();
-    for case in cases() {
-        let (part, stage, lost) = (case.part.clone(), case.stage, case.lost);
-        let how = if case.how == Verdict::Panic { "panics" } else { "is stopped" };
-        println!("{part}: {stage}: {how}");
-        let outcome = on_paused_time(move || run(case));
-        let (who, after) = match &outcome {
-            Outcome::Again(after) => ("itself", format!("{:.1} s", after.as_secs_f64())),
-            Outcome::NotNeeded => ("the next process", "-".to_owned()),
-            Outcome::Ends(reason) => ("whoever runs the process, which ends", format!("at once: `{reason}`")),
-        };
-        writeln!(rows, "| {part} | {stage} | {how} | {lost} | {who} | {after} |").unwrap();
-    }
+    let rows = rows().concat();
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/supervision.md");
     let text = std::fs::read_to_string(path).unwrap();
     let (before, rest) = text.split_once("<!-- table -->\n").expect("the mark of the table");
