@@ -75,7 +75,15 @@ async fn controller(args: RunArgs, arbiters: Vec<ArbiterHandle>) -> Result<(), R
     let mut signals = Signals::listen()?;
     let spawner = Spawner::default();
     let endpoints = Endpoints::open(&args.controller.health(), &args.controller.metrics()).await?;
-    let cluster = Cluster::find(args.kubeconfig.as_deref(), args.context.as_deref()).await?;
+    // A kubeconfig may run a program to log in, which takes as long as it likes.
+    let cluster = tokio::select! {
+        biased;
+        signal = signals.next() => {
+            tracing::info!(?signal, "ends before anything was begun");
+            return Ok(());
+        }
+        found = Cluster::find(args.kubeconfig.as_deref(), args.context.as_deref()) => found?,
+    };
     let mut options = args.controller.options();
     options.seed = seed();
     announce(&args.controller, &cluster, &endpoints);

@@ -16,7 +16,9 @@ use solar_core::routes::{ActorKey, ActorKind};
 use super::directory::Undelivered;
 use super::supervision;
 use super::system::Shared;
-use crate::messages::gate::{Close, Enter, GateSnapshot, GetGateSnapshot, Open, Slot, SlotReturned};
+use crate::messages::gate::{
+    Close, CountBusy, Enter, GateSnapshot, GetGateSnapshot, Open, Slot, SlotReturned,
+};
 
 /// Every object actor has at most one [`Enter`] and a few [`SlotReturned`] under way, and a process holds far fewer than
 /// half a million actors; an actor that finds the box full tries again.
@@ -162,6 +164,18 @@ impl Handler<Open> for Gate {
             gate.open.extend(open.kinds);
             gate.admit();
         });
+    }
+}
+
+impl Handler<CountBusy> for Gate {
+    type Result = usize;
+
+    fn handle(&mut self, _: CountBusy, ctx: &mut Context<Self>) -> usize {
+        self.guarded(ctx, "a count", |gate| {
+            gate.collect();
+            let waiting = gate.queues.iter().filter(|(kind, _)| gate.open.contains(kind));
+            gate.in_use + waiting.map(|(_, queue)| queue.len()).sum::<usize>() + gate.full.len()
+        })
     }
 }
 

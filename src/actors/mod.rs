@@ -2,6 +2,7 @@
 
 pub mod access;
 pub mod directory;
+pub mod errand_slots;
 pub mod gate;
 pub mod object;
 pub mod pass;

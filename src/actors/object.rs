@@ -26,7 +26,7 @@ use super::directory::{ObjectAddr, Undelivered};
 use super::pass::{Died, PassHandle};
 use super::supervision;
 use super::system::Shared;
-use crate::adapters::kubernetes::{ApiError, PayloadError};
+use crate::adapters::kubernetes::{ApiError, PayloadError, Problem};
 use crate::messages::gate::{Enter, Slot, SlotReturned};
 use crate::messages::object::{
     Answer, Answered, AskWhetherIdle, Asked, Cause, GateOpened, GetSnapshot, Snapshot, Woken,
@@ -126,6 +126,17 @@ impl PassError {
         }
     }
 
+    /// How long the API server wants to be left alone.
+    fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::Api(error) | Self::Payload(PayloadError::Api(error)) => match error.problem {
+                Problem::Throttled(after) => after,
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
     /// One word of a closed set.
     fn label(&self) -> &'static str {
         match self {
@@ -155,7 +166,13 @@ pub struct Pass<R: Reconcile> {
     memory: Arc<Mutex<R::Memory>>,
     requests: Arc<Mutex<VecDeque<R::Request>>>,
     // Behind a mutex only so that a pass can be shared across an await.
-    errand: Mutex<Option<BoxFuture<'static, R::Finding>>>,
+    errand: Mutex<Option<Errand<R::Finding>>>,
+}
+
+/// Work that waits for a registry, and for which.
+struct Errand<F> {
+    host: Box<str>,
+    work: BoxFuture<'static, F>,
 }
 
 impl<R: Reconcile> Pass<R> {
@@ -184,8 +201,8 @@ impl<R: Reconcile> Pass<R> {
     }
 
     /// Sends an errand out when the pass has ended; what it brings back is the next pass's finding. One at a time.
-    pub fn send_errand(&mut self, errand: impl Future<Output = R::Finding> + Send + 'static) {
-        *lock(&self.errand) = Some(Box::pin(errand));
+    pub fn send_errand(&mut self, host: &str, errand: impl Future<Output = R::Finding> + Send + 'static) {
+        *lock(&self.errand) = Some(Errand { host: host.into(), work: Box::pin(errand) });
     }
 
     /// Time since the process started.
@@ -511,7 +528,7 @@ impl<R: Reconcile> ObjectActor<R> {
             }
             self.retry_wait()
         };
-        self.look_again(Some(wait));
+        self.look_again(Some(error.retry_after().map_or(wait, |after| after.max(wait))));
     }
 
     fn retry_wait(&mut self) -> Duration {
@@ -524,14 +541,13 @@ impl<R: Reconcile> ObjectActor<R> {
         metrics::counter!("solar_reconciles_total", "kind" => R::KIND.0, "result" => result).increment(1);
     }
 
-    fn run_errand(&mut self, ctx: &mut Context<Self>, errand: BoxFuture<'static, R::Finding>) {
+    fn run_errand(&mut self, ctx: &mut Context<Self>, errand: Errand<R::Finding>) {
         self.errand_out = true;
-        let permits = self.shared.errands.clone();
+        let shared = self.shared.clone();
         let task: PassHandle<R::Finding> =
             self.shared.spawner.spawn_pass(format!("errand of {}", self.key), async move {
-                // The semaphore is never closed.
-                let _permit = permits.acquire_owned().await;
-                errand.await
+                let _slot = shared.errands.take(&errand.host).await;
+                errand.work.await
             });
         ctx.spawn(task.into_actor(self).map(|ended, actor, ctx| {
             actor.errand_out = false;

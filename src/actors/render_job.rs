@@ -147,7 +147,8 @@ async fn prepare(
         return Ok((record.clone(), ready));
     }
     let revision = Revision { uid: submission.uid.clone(), generation: submission.generation };
-    let task = shared.payloads.get::<RenderTask>(&shared.api, &submission.task, &revision).await?;
+    let task =
+        shared.payloads.get_persistently::<RenderTask>(&shared.api, &submission.task, &revision).await?;
     if task.metadata.uid.as_deref() != Some(&submission.uid) {
         return Err(End::Outcome(JobOutcome::Stale));
     }

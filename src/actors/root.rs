@@ -34,7 +34,7 @@ use super::target::TargetKind;
 use super::timers;
 use super::watch::Watch;
 use crate::adapters::kubernetes::{EventSink, Namespaced, deliver, kind_name};
-use crate::messages::gate::{Close, GateSnapshot, GetGateSnapshot, Open};
+use crate::messages::gate::{Close, CountBusy, GateSnapshot, GetGateSnapshot, Open};
 use crate::messages::object::Cause;
 use crate::messages::render_pool::{GetPoolSnapshot, PoolSnapshot, StopRendering};
 pub use crate::messages::root::State;
@@ -45,6 +45,8 @@ use crate::messages::watch::{StartWatching, StopWatching};
 const MAILBOX: usize = 1 << 14;
 /// How often it is looked whether the parts are still there.
 const LOOK_AFTER: Duration = Duration::from_secs(1);
+/// Looks in a row at which nobody may be busy: a message may be under way between two mailboxes.
+const QUIET_LOOKS: u32 = 2;
 /// How often running passes are looked at while they end.
 const SHUTDOWN_LOOK: Duration = Duration::from_millis(10);
 
@@ -427,8 +429,9 @@ impl Handler<ShutDown> for Root {
     type Result = ResponseActFuture<Self, ()>;
 
     /// No more events in and no more jobs begun. Jobs that run may end within half of the grace period, with the passes
-    /// that they wait for; then no more passes begin, and those that run may end within three quarters. What is left is
-    /// cut off, and the rest of the grace period is for the Kubernetes events that are still queued.
+    /// that they wait for; those who wait for their turn may have it within five eighths; then no more passes begin, and
+    /// those that run may end within three quarters. What is left is cut off, and the rest of the grace period is for the
+    /// Kubernetes events that are still queued.
     fn handle(&mut self, _: ShutDown, ctx: &mut Context<Self>) -> Self::Result {
         self.guarded(ctx, "its end", |root, _| {
             root.ending = true;
@@ -448,6 +451,16 @@ impl Handler<ShutDown> for Root {
                 }
             };
             let jobs_ended = tokio::time::timeout_at(began + grace / 2, jobs_end).await.is_ok();
+            // Whoever was told of a job's end has its turn yet to come: it may write what it was told.
+            let turns_end = async {
+                let mut quiet = 0;
+                while quiet < QUIET_LOOKS {
+                    let is_busy = gate.send(CountBusy).await.is_ok_and(|busy| busy > 0);
+                    quiet = if is_busy { 0 } else { quiet + 1 };
+                    tokio::time::sleep(SHUTDOWN_LOOK).await;
+                }
+            };
+            let _ = tokio::time::timeout_at(began + grace * 5 / 8, turns_end).await;
             let passes_end = async {
                 while gate.send(Close).await.is_ok_and(|running| running > 0) {
                     tokio::time::sleep(SHUTDOWN_LOOK).await;

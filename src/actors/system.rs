@@ -9,9 +9,9 @@ use actix_rt::ArbiterHandle;
 use solar_core::artifact::ArtifactOptions;
 use solar_core::routes::{ActorKey, ActorKind};
 use solar_core::target::TargetOptions;
-use tokio::sync::Semaphore;
 
 use super::directory::{Directory, Undelivered};
+use super::errand_slots::ErrandSlots;
 use super::gate::Gate;
 use super::object::{Handle, Reconcile};
 use super::pass::Spawner;
@@ -43,7 +43,7 @@ pub struct Options {
     pub takeover_wait: Duration,
     /// How long passes and jobs that run may take to end at shutdown.
     pub shutdown_grace: Duration,
-    /// Looks and clean-ups at once.
+    /// Looks and clean-ups at once, for each registry.
     pub max_concurrent_errands: usize,
     /// How Targets are treated.
     pub target: TargetOptions,
@@ -114,7 +114,7 @@ pub struct Shared {
     /// When actors look again by themselves.
     pub timers: TimerQueue,
     /// Bounds looks and clean-ups, which wait for registries.
-    pub errands: Arc<Semaphore>,
+    pub errands: ErrandSlots,
     pub(super) arbiters: Vec<ArbiterHandle>,
     pub(super) gate: OnceLock<Addr<Gate>>,
     pub(super) pool: OnceLock<Addr<RenderPool>>,
@@ -137,7 +137,7 @@ impl Shared {
         directory: Directory,
         arbiters: Vec<ArbiterHandle>,
     ) -> Self {
-        let errands = Arc::new(Semaphore::new(options.max_concurrent_errands.max(1)));
+        let errands = ErrandSlots::new(options.max_concurrent_errands);
         Self {
             options,
             api: ports.api,

@@ -308,8 +308,9 @@ async fn perform(
             let now = pass.now();
             let too_early = pass.memory().lookup.as_ref().is_some_and(|failed| now < failed.until);
             if !pass.errand_out && !too_early {
+                let host = pass.shared.cache.read().registries.get(&registry).map(|found| found.host.clone());
                 let errand = look_up(pass.shared.clone(), pass.name.clone(), registry, repository);
-                pass.send_errand(errand);
+                pass.send_errand(host.as_deref().unwrap_or_default(), errand);
             }
         }
         TargetStep::DeleteTask { name, uid } => return delete_task(pass, &name, &uid).await,

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use actix::fut::ActorFutureExt;
+use actix::prelude::SendError;
 use actix::{Actor, ActorContext, AsyncContext, Context, Handler, Recipient, WrapFuture};
 use futures::StreamExt as _;
 use kube::runtime::WatchStreamExt as _;
@@ -27,10 +28,12 @@ use crate::messages::watch::{StartWatching, StopWatching};
 const RESTART_LIMIT: u32 = 5;
 /// A loop that ran for so long does not die in a row with the one before.
 const FORGIVEN_AFTER: Duration = Duration::from_secs(300);
+/// How soon the root is told again whose mailbox was full.
+const ROOT_IS_FULL: Duration = Duration::from_millis(50);
 /// First wait before a dead loop is started again.
 const RESTART_BASE: Duration = Duration::from_secs(1);
-/// Longest wait before a dead loop is started again.
-const RESTART_CAP: Duration = Duration::from_secs(30);
+/// Longest wait before a dead loop is started again: that of the last restart that the limit allows.
+const RESTART_CAP: Duration = Duration::from_secs(16);
 
 /// The namespaces that a watch follows, each by a stream of its own; one `None` stands for all of them.
 struct Scopes {
@@ -195,10 +198,7 @@ impl Stream {
                         let concerned = shared.cache.sweep::<R>(self.scope.as_deref(), &listed);
                         shared.wake_all(&concerned, Cause::Change);
                     }
-                    // The root holds mail for every kind; a full box would mean that it has ended.
-                    if self.scopes.listed(self.scope.as_ref())
-                        && self.root.send(KindSynced { kind }).await.is_err()
-                    {
+                    if self.scopes.listed(self.scope.as_ref()) && !tell_root(&self.root, kind).await {
                         return;
                     }
                 }
@@ -233,6 +233,17 @@ impl Stream {
                 tracing::warn!(watch, error = text, "objects cannot be listed; {mend}it is tried again");
             }
             _ => tracing::debug!(watch, error = text, "a watch was interrupted and goes on"),
+        }
+    }
+}
+
+/// Tells the root that a kind is listed; `false`: it has ended.
+async fn tell_root(root: &Recipient<KindSynced>, kind: &'static str) -> bool {
+    loop {
+        match root.try_send(KindSynced { kind }) {
+            Ok(()) => return true,
+            Err(SendError::Closed(_)) => return false,
+            Err(SendError::Full(_)) => tokio::time::sleep(ROOT_IS_FULL).await,
         }
     }
 }

@@ -28,6 +28,11 @@ pub struct Open {
     pub kinds: BTreeSet<ActorKind>,
 }
 
+/// Asks how many passes run or wait for their turn, apart from those that may not begin yet.
+#[derive(Clone, Copy, Debug, Message)]
+#[rtype(result = "usize")]
+pub struct CountBusy;
+
 /// No pass begins any more. Answers how many still run.
 #[derive(Clone, Copy, Debug, Message)]
 #[rtype(result = "usize")]

@@ -9,6 +9,7 @@ mod scene;
 mod support;
 mod untagging;
 
+use kube_embedded::{Fault, FaultRule, Verb};
 use serde_json::json;
 use support::{OUR_KINDS, Simulation, on_paused_time};
 
@@ -158,6 +159,20 @@ fn a_freed_render_slot_goes_to_whoever_waits_at_once() {
         sim.install_examples();
         sim.until("all Targets are ready", Simulation::all_ready).await;
         assert!(began.elapsed() < std::time::Duration::from_secs(5), "after {:?}", began.elapsed());
+        sim.shut_down().await;
+    });
+}
+
+#[test]
+fn a_list_that_is_never_answered_is_asked_for_again() {
+    on_paused_time(|| async {
+        let (server, store) = support::world();
+        for verb in [Verb::List, Verb::Watch] {
+            server.add_fault(FaultRule::new(Fault::Hang).verb(verb).resource("releases").times(1));
+        }
+        let sim = Simulation::over(server, store, support::options());
+        sim.install_examples();
+        sim.until("all Targets are ready", Simulation::all_ready).await;
         sim.shut_down().await;
     });
 }

@@ -6,8 +6,15 @@ use serde_json::{Value, json};
 pub const SHARED_HOST: &str = "charts.example:5000";
 /// The registry of one team, in its own namespace.
 pub const OWN_HOST: &str = "own.example:5000";
-/// User of both.
-pub const USER: &str = "solar";
+/// The user of the registry at `host`.
+pub fn user(host: &str) -> String {
+    format!("user-of-{}", host.split('.').next().unwrap_or_default())
+}
+
+/// The password there, which changes.
+pub fn password(host: &str, number: u32) -> String {
+    format!("password-{number}-of-{}", host.split('.').next().unwrap_or_default())
+}
 
 const GROUP: &str = "solar.opendefense.cloud";
 const VERSION: &str = "solar.opendefense.cloud/v1alpha1";
@@ -54,8 +61,8 @@ fn namespace(name: &str) -> Value {
 }
 
 /// The Secret with which charts are pushed to `host`.
-pub fn secret(namespace: &str, host: &str, password: &str) -> Value {
-    let config = json!({ "auths": { host: { "username": USER, "password": password } } });
+fn secret(namespace: &str, host: &str, number: u32) -> Value {
+    let config = json!({ "auths": { host: { "username": user(host), "password": password(host, number) } } });
     json!({
         "apiVersion": "v1",
         "kind": "Secret",
@@ -126,7 +133,7 @@ fn release_binding(namespace: &str, target: &str, release: &str) -> Value {
 }
 
 /// All objects, in an order in which they can be applied.
-pub fn objects(password: &str) -> Vec<Value> {
+pub fn objects(password: u32) -> Vec<Value> {
     let mut objects: Vec<Value> = ["platform", "team-a", "team-b"].map(namespace).to_vec();
     objects.push(secret("platform", SHARED_HOST, password));
     objects.push(secret("team-b", OWN_HOST, password));
@@ -166,6 +173,8 @@ pub fn objects(password: &str) -> Vec<Value> {
     objects.push(release("team-a", "r-4", shared, "store", 0));
     objects.push(release("team-b", "s-0", json!({ "name": "store-0" }), "store", 0));
     objects.push(release("team-b", "s-1", json!({ "name": "store-1" }), "store", 1));
+    let everywhere = json!({ "releaseRef": { "name": "r-3" }, "targetSelector": {} });
+    objects.push(object("Profile", "team-a", "everywhere", everywhere));
     let charts = json!({ "name": "charts", "namespace": "platform" });
     for (name, releases) in [
         ("a-0", &["r-0", "r-3", "r-4"][..]),
@@ -247,7 +256,12 @@ pub fn deed(
             let name = pick(rng, "ComponentVersion");
             change("ComponentVersion", name, patch)
         }
-        31..34 => {
+        31..32 => {
+            let site = ["bremen", "kiel"][rng.usize(0..2)];
+            let name = pick(rng, "Target");
+            change("Target", name, json!({ "spec": { "userdata": { "site": site } } }))
+        }
+        32..34 => {
             let suspend = if rng.bool() { json!("true") } else { Value::Null };
             let patch =
                 json!({ "metadata": { "annotations": { "solar.opendefense.cloud/suspend": suspend } } });
@@ -269,7 +283,8 @@ pub fn deed(
         52..55 => delete("Release", pick(rng, "Release")),
         55..57 => delete("ComponentVersion", pick(rng, "ComponentVersion")),
         57..58 => delete("Component", pick(rng, "Component")),
-        58..60 => delete("RegistryBinding", pick(rng, "RegistryBinding")),
+        58..59 => delete("RegistryBinding", pick(rng, "RegistryBinding")),
+        59..60 => delete("Profile", pick(rng, "Profile")),
         60..62 => delete("Registry", pick(rng, "Registry")),
         62..63 => delete("ReferenceGrant", pick(rng, "ReferenceGrant")),
         63..64 => delete("Secret", pick(rng, "Secret")),

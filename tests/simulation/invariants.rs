@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 use solar_controller::adapters::oci::Digest;
+use solar_controller::dev::registry::Presented;
 use solar_core::names;
 
-use crate::fleet::{OWN_KINDS, USER_KINDS};
+use crate::fleet::{self, OWN_KINDS, USER_KINDS};
 use crate::story::World;
 
 fn text<'a>(value: &'a Value, path: &str) -> &'a str {
@@ -98,10 +99,19 @@ fn bound_artifacts(world: &World) -> BTreeSet<(String, String)> {
         .collect()
 }
 
-/// Credentials go only to hosts that a Registry with a Secret names.
+/// Credentials go only to the host that they are for, and no request to a host for which there are none.
 fn misdirected_credentials(world: &World) -> Option<String> {
-    let log = world.registries.elsewhere.log();
-    log.first().map(|request| format!("a request left for {}", request.host))
+    if let Some(request) = world.registries.elsewhere.log().first() {
+        return Some(format!("a request left for {}", request.host));
+    }
+    world.registries.stores.iter().find_map(|(host, store)| {
+        let astray = store.log().into_iter().find(|request| match &request.presented {
+            Presented::Nothing => false,
+            Presented::Basic(user) => *user != fleet::user(host),
+            Presented::Bearer | Presented::Other => true,
+        });
+        astray.map(|request| format!("{host} was shown {:?}", request.presented))
+    })
 }
 
 /// Notes when a tag is to be deleted that is bound: called before the deletion has an effect.
@@ -131,11 +141,15 @@ pub fn explained(world: &World) -> Result<(), String> {
         let Some(ready) = condition(&target, "Ready") else { return Err(format!("{who} has no condition")) };
         match (text(ready, "/status"), text(ready, "/reason")) {
             ("True", _) => can_be_pulled(world, &target)?,
-            (_, "Suspended") => {}
+            (_, "Suspended") if suspended(&target) => {}
             (_, reason) => is_a_reason(world, &target, reason, text(ready, "/message"))?,
         }
     }
     Ok(())
+}
+
+fn suspended(target: &Value) -> bool {
+    target["metadata"]["annotations"]["solar.opendefense.cloud/suspend"] == "true"
 }
 
 /// What a Ready Target names is in the registry.
@@ -169,10 +183,20 @@ fn is_a_reason(world: &World, target: &Value, reason: &str, message: &str) -> Re
     let registry = text(target, "/spec/renderRegistryRef/name");
     let grant =
         registry_namespace == namespace || exists("ReferenceGrant", registry_namespace, "teams-use-charts");
-    let usable = grant
-        && exists("Registry", registry_namespace, registry)
-        && exists("Secret", registry_namespace, "push");
-    if !usable {
+    let host = world.server.get_object("Registry", registry_namespace, registry);
+    let host = host.map(|registry| text(&registry, "/spec/hostname").to_owned()).unwrap_or_default();
+    // One that is on its way out serves until it is gone.
+    let there = !host.is_empty();
+    let stays = exists("Registry", registry_namespace, registry);
+    if !grant || !there {
+        let said = ["NotGranted", "NotFound"].contains(&reason);
+        return if said {
+            Ok(())
+        } else {
+            Err(format!("{registry} cannot be used, but: {reason}: {message}"))
+        };
+    }
+    if !stays || !exists("Secret", registry_namespace, "push") {
         return Ok(());
     }
     let bindings: Vec<_> = objects(world, "ReleaseBinding")
@@ -213,6 +237,49 @@ fn is_a_reason(world: &World, target: &Value, reason: &str, message: &str) -> Re
     } else {
         Err(format!("Target {namespace}/{name} could be ready, but is not: {reason}: {message}"))
     }
+}
+
+/// Finalizers of ours on objects that nobody refers to any more.
+pub fn idle_finalizers(world: &World) -> Vec<String> {
+    let mut idle = Vec::new();
+    for (kind, finalizer, referrers) in [
+        (
+            "Registry",
+            "registry-ref",
+            &[
+                ("Target", "/spec/renderRegistryRef"),
+                ("RegistryBinding", "/spec/registryRef"),
+                ("RenderArtifact", "/spec/registryRef"),
+            ][..],
+        ),
+        (
+            "Release",
+            "release-ref",
+            &[("ReleaseBinding", "/spec/releaseRef"), ("Profile", "/spec/releaseRef")],
+        ),
+        ("ComponentVersion", "componentversion-ref", &[("Release", "/spec/componentVersionRef")]),
+        ("Component", "component-ref", &[("ComponentVersion", "/spec/componentRef")]),
+    ] {
+        let referred: BTreeSet<(String, String)> = referrers
+            .iter()
+            .flat_map(|(kind, path)| objects(world, kind).into_iter().map(move |object| (object, path)))
+            .map(|(object, path)| {
+                let own = name_of(&object).0;
+                let named = text(&object, &format!("{path}/namespace"));
+                let namespace = if named.is_empty() { own } else { named };
+                (namespace.to_owned(), text(&object, &format!("{path}/name")).to_owned())
+            })
+            .collect();
+        idle.extend(objects(world, kind).iter().filter_map(|object| {
+            let (namespace, name) = name_of(object);
+            let held = object["metadata"]["finalizers"].as_array().is_some_and(|finalizers| {
+                finalizers.iter().any(|held| held.as_str().is_some_and(|held| held.ends_with(finalizer)))
+            });
+            let is_idle = held && !referred.contains(&(namespace.to_owned(), name.to_owned()));
+            is_idle.then(|| format!("{finalizer} on {kind} {namespace}/{name}"))
+        }));
+    }
+    idle
 }
 
 /// Every Target is Ready, and nothing is there that nobody wants.

@@ -3,9 +3,9 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use kube_embedded::{Fault as ApiFault, RequestInfo, Verb};
+use kube_embedded::{Fault as ApiFault, RequestInfo};
 use solar_controller::actors::pass::Verdict;
-use solar_controller::dev::registry::Fault as OciFault;
+use solar_controller::dev::registry::{Fault as OciFault, RegistryOperation};
 use tokio::sync::Notify;
 
 /// Where the incarnation ends; points are counted from 1.
@@ -19,9 +19,9 @@ pub enum Point {
     BeforeWrite(u64),
     /// After this write took effect, before its answer.
     AfterWrite(u64),
-    /// When this request arrives at a registry, before it has an effect.
+    /// When this PUT or DELETE of a manifest arrives at a registry, before it has an effect.
     BeforeRegistry(u64),
-    /// After this request to a registry took effect, before its answer.
+    /// After this PUT or DELETE of a manifest took effect, before its answer.
     AfterRegistry(u64),
 }
 
@@ -122,8 +122,12 @@ impl Kill {
     }
 
     /// What becomes of a poll.
-    pub fn on_poll(&self) -> Verdict {
+    pub fn on_poll(&self, label: &str) -> Verdict {
         let mut state = self.lock();
+        if label.contains(" handles ") {
+            // A message changes nothing outside by itself.
+            return Verdict::Go;
+        }
         match state.phase {
             Phase::Dead => return Verdict::Freeze,
             Phase::Dying(_) => {
@@ -145,8 +149,9 @@ impl Kill {
     /// What becomes of a request to the API server; `None`: nothing special.
     pub fn on_api(&self, request: &RequestInfo) -> Option<ApiFault> {
         let mut state = self.lock();
-        let is_write = !matches!(request.verb, Verb::Get | Verb::List | Verb::Watch);
-        if state.phase == Phase::Alive && is_write {
+        let is_write = request.verb.is_write();
+        let counts = is_write && *request.resource != *"events";
+        if state.phase == Phase::Alive && counts {
             state.writes += 1;
             if self.point == Point::AfterWrite(state.writes) {
                 state.phase = Phase::Dead;
@@ -158,7 +163,7 @@ impl Kill {
             }
         }
         let before = state.phase;
-        let spent = is_write && self.spend(&mut state);
+        let spent = counts && self.spend(&mut state);
         match before {
             Phase::Alive => None,
             Phase::Dying(_) if spent => Some(ApiFault::Hold),
@@ -167,9 +172,13 @@ impl Kill {
     }
 
     /// What becomes of a request to a registry; `None`: nothing special.
-    pub fn on_registry(&self) -> Option<OciFault> {
+    pub fn on_registry(&self, operation: RegistryOperation) -> Option<OciFault> {
         let mut state = self.lock();
-        if state.phase == Phase::Alive {
+        let is_write = matches!(
+            operation,
+            RegistryOperation::PutManifest | RegistryOperation::DeleteTag | RegistryOperation::DeleteDigest
+        );
+        if state.phase == Phase::Alive && is_write {
             state.registry += 1;
             if self.point == Point::AfterRegistry(state.registry) {
                 state.phase = Phase::Dead;
@@ -181,7 +190,7 @@ impl Kill {
             }
         }
         let before = state.phase;
-        let spent = self.spend(&mut state);
+        let spent = is_write && self.spend(&mut state);
         match before {
             Phase::Alive => None,
             Phase::Dying(_) if spent => {

@@ -19,12 +19,12 @@ use solar_controller::adapters::kubernetes::{Api, bounded};
 use solar_controller::adapters::oci::Retrying;
 use solar_controller::adapters::rng;
 use solar_controller::dev::registry::{
-    Access, Behaviour, Fault as OciFault, RegistryOperation, RegistryStore,
+    Access, Behaviour, Fault as OciFault, RegistryOperation, RegistryStore, RequestInfo as OciRequestInfo,
 };
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::Instant;
 
-use crate::fleet::{self, Deed, OWN_HOST, SHARED_HOST, USER};
+use crate::fleet::{self, Deed, OWN_HOST, SHARED_HOST};
 use crate::invariants;
 use crate::kill::{Kill, LATEST, Point, Remains};
 use crate::registries::Registries;
@@ -222,9 +222,9 @@ impl Story {
         for crd in solar_api::crds() {
             server.apply_crd(crd).unwrap();
         }
-        let store = || RegistryStore::new(plan.behaviour(), Access::basic(USER, &password(0)));
+        let store = |host| (host, RegistryStore::new(plan.behaviour(), access(host, 0)));
         let registries = Registries {
-            stores: BTreeMap::from([(SHARED_HOST, store()), (OWN_HOST, store())]),
+            stores: BTreeMap::from([store(SHARED_HOST), store(OWN_HOST)]),
             elsewhere: RegistryStore::new(Behaviour::default(), Access::Open),
         };
         let world = Arc::new(World {
@@ -269,6 +269,7 @@ impl Story {
         let running = self.start(&kill);
         while self.steps_left > 0 {
             self.steps_left -= 1;
+            self.caps_hold(&running).await;
             self.step().await;
             let most = if self.plan.hot { 1 << self.rng.u32(3..12) } else { 4_000 };
             self.pause(&kill, most).await;
@@ -311,10 +312,10 @@ impl Story {
                 1 + rng.u64(..(1 << bits))
             };
             match self.rng.u32(0..10) {
-                0..4 => Point::Poll(upto(&mut self.rng, 12)),
-                4..6 => Point::BeforeWrite(upto(&mut self.rng, 8)),
-                6..8 => Point::AfterWrite(upto(&mut self.rng, 8)),
-                8 => Point::BeforeRegistry(upto(&mut self.rng, 7)),
+                0..3 => Point::Poll(upto(&mut self.rng, 13)),
+                3..5 => Point::BeforeWrite(upto(&mut self.rng, 9)),
+                5..7 => Point::AfterWrite(upto(&mut self.rng, 9)),
+                7..8 => Point::BeforeRegistry(upto(&mut self.rng, 7)),
                 _ => Point::AfterRegistry(upto(&mut self.rng, 7)),
             }
         };
@@ -333,7 +334,7 @@ impl Story {
         let hook = {
             let (world, kill) = (world.clone(), kill.clone());
             move |label: &str| {
-                let verdict = if world.is_spinning() { Verdict::Freeze } else { kill.on_poll() };
+                let verdict = if world.is_spinning() { Verdict::Freeze } else { kill.on_poll(label) };
                 world.trace.line(format_args!("poll {label} {verdict:?}"));
                 verdict
             }
@@ -410,8 +411,9 @@ impl Story {
             Deed::Restore => self.restore(),
             Deed::RotatePassword => {
                 self.password += 1;
-                let access = Access::basic(USER, &password(self.password));
-                self.world.registries.stores.values().for_each(|store| store.set_access(access.clone()));
+                for (host, store) in &self.world.registries.stores {
+                    store.set_access(access(host, self.password));
+                }
                 self.secrets_due = true;
             }
             Deed::BreakWatches { expire: true } => drop(self.world.server.expire_watches(|_| true)),
@@ -442,7 +444,7 @@ impl Story {
     }
 
     fn install_secrets(&self) {
-        for secret in fleet::objects(&password(self.password)).into_iter().filter(|o| o["kind"] == "Secret") {
+        for secret in fleet::objects(self.password).into_iter().filter(|o| o["kind"] == "Secret") {
             self.world.server.install(secret).unwrap();
         }
     }
@@ -450,16 +452,20 @@ impl Story {
     /// Makes everything that is missing, and the Secrets what they should be.
     fn restore(&mut self) {
         self.secrets_due = false;
-        for object in fleet::objects(&password(self.password)) {
+        self.install_missing(|_| true);
+        self.install_secrets();
+    }
+
+    fn install_missing(&self, wanted: impl Fn(&str) -> bool) {
+        for object in fleet::objects(self.password) {
             let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
             let kind = text(&object["kind"]);
             let (namespace, name) =
                 (text(&object["metadata"]["namespace"]), text(&object["metadata"]["name"]));
-            if self.world.server.get_object(&kind, &namespace, &name).is_none() {
+            if wanted(&kind) && self.world.server.get_object(&kind, &namespace, &name).is_none() {
                 self.world.server.install(object).unwrap();
             }
         }
-        self.install_secrets();
     }
 
     /// Nothing goes wrong from now on.
@@ -467,6 +473,29 @@ impl Story {
         self.world.noisy.store(false, Ordering::Relaxed);
         self.install_secrets();
         self.world.trace.line(format_args!("calm"));
+    }
+
+    /// No more passes and jobs run than may.
+    async fn caps_hold(&self, running: &Running) {
+        let within = |busy: usize, cap: usize| cap == 0 || busy <= cap;
+        if let Some(gate) = running.gate_snapshot().await {
+            assert!(within(gate.in_use, self.plan.reconciles), "{gate:?}");
+        }
+        if let Some(pool) = running.pool_snapshot().await {
+            assert!(within(pool.running.len() + pool.lingering, self.plan.renders), "{pool:?}");
+        }
+    }
+
+    /// No fault of the controller's own: a panic, or a pass that found no end, is caught and tried again, and must not
+    /// hide behind that.
+    async fn no_fault_inside(&self, running: &Running) {
+        for key in running.shared.directory.keys() {
+            let Some(actor) = running.shared.directory.find(&key) else { continue };
+            let Some(snapshot) = actor.snapshot().await else { continue };
+            let error = snapshot.last_error.unwrap_or_default();
+            assert!(!error.contains("panicked") && !error.starts_with("more than"), "{key}: {error}");
+            assert_eq!(snapshot.restarts, 0, "{key} was started again");
+        }
     }
 
     fn look(&self, running: &Running) {
@@ -495,6 +524,7 @@ impl Story {
     async fn end(&mut self, running: &Running) {
         self.wait(LATEST).await;
         self.until(running, "every Target is ready, or says why not", invariants::explained).await;
+        self.no_fault_inside(running).await;
         self.delete_everything().await;
         self.until(running, "nothing is left", invariants::nothing_is_left).await;
         if self.seed.is_multiple_of(2) {
@@ -508,6 +538,10 @@ impl Story {
         let after = self.requests();
         assert_eq!(after, before, "no request follows: {:?}", self.world.server.requests().last());
         self.look(running);
+        self.no_fault_inside(running).await;
+        let idle_finalizers = invariants::idle_finalizers(&self.world);
+        assert!(idle_finalizers.is_empty(), "finalizers without reason: {idle_finalizers:?}");
+        self.world.trace.line(format_args!("{}", invariants::describe(&self.world)));
     }
 
     fn requests(&self) -> (u64, usize) {
@@ -530,22 +564,14 @@ impl Story {
     }
 
     /// A tag can only be deleted with the Registry, the grant and the Secret that it was pushed with.
-    fn restore_credentials(&mut self) {
-        for object in fleet::objects(&password(self.password)) {
-            let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-            let kind = text(&object["kind"]);
-            let (namespace, name) =
-                (text(&object["metadata"]["namespace"]), text(&object["metadata"]["name"]));
-            let needed = matches!(kind.as_str(), "Registry" | "ReferenceGrant" | "Secret");
-            if needed && self.world.server.get_object(&kind, &namespace, &name).is_none() {
-                self.world.server.install(object).unwrap();
-            }
-        }
+    fn restore_credentials(&self) {
+        self.install_missing(|kind| matches!(kind, "Registry" | "ReferenceGrant" | "Secret"));
     }
 }
 
-fn password(number: u32) -> String {
-    format!("password-{number}")
+/// Each registry has a user and a password of its own: credentials that go astray are seen.
+fn access(host: &str, password: u32) -> Access {
+    Access::basic(&fleet::user(host), &fleet::password(host, password))
 }
 
 /// Faults, kills and the trace see every request.
@@ -568,7 +594,7 @@ fn hook_up(world: &Arc<World>, plan: Plan, seed: u64) {
             if request.operation == RegistryOperation::DeleteTag {
                 invariants::may_delete(&world, host, &request.repository, &request.reference);
             }
-            let fault = registry_fault(&world, plan, &mut rng, &request.actor);
+            let fault = registry_fault(&world, plan, &mut rng, request);
             world.trace.line(format_args!(
                 "registry {} {} {} {} {fault:?}",
                 request.actor, request.operation, request.repository, request.reference
@@ -586,7 +612,7 @@ fn api_fault(world: &World, rng: &mut fastrand::Rng, request: &RequestInfo) -> A
     if !world.noisy.load(Ordering::Relaxed) {
         return ApiFault::None;
     }
-    let is_write = !matches!(request.verb, Verb::Get | Verb::List | Verb::Watch);
+    let is_write = request.verb.is_write();
     let is_watch = request.verb == Verb::Watch;
     match rng.u32(0..100) {
         0..2 => ApiFault::internal(),
@@ -606,9 +632,9 @@ fn api_fault(world: &World, rng: &mut fastrand::Rng, request: &RequestInfo) -> A
     }
 }
 
-fn registry_fault(world: &World, plan: Plan, rng: &mut fastrand::Rng, actor: &str) -> OciFault {
-    let Some(kill) = world.kill().filter(|kill| *kill.actor == *actor) else { return OciFault::None };
-    if let Some(fault) = kill.on_registry() {
+fn registry_fault(world: &World, plan: Plan, rng: &mut fastrand::Rng, request: &OciRequestInfo) -> OciFault {
+    let Some(kill) = world.kill().filter(|kill| kill.actor == request.actor) else { return OciFault::None };
+    if let Some(fault) = kill.on_registry(request.operation) {
         return fault;
     }
     if !world.noisy.load(Ordering::Relaxed) || plan.spares_the_registry() {

@@ -85,7 +85,7 @@ impl CleanupFailure {
 pub(super) fn send_look(pass: &mut Pass<RenderArtifactKind>, artifact: Arc<RenderArtifactRecord>) {
     pass.memory().core.errand = true;
     let shared = pass.shared.clone();
-    pass.send_errand(async move {
+    pass.send_errand(&artifact.base_url.clone(), async move {
         let uid = artifact.meta.uid.clone();
         let found = see(&shared, "RenderArtifact", &artifact, artifact.registry.as_ref()).await;
         Finding::Looked { uid, found }
@@ -105,7 +105,7 @@ pub(super) fn send_sighting(pass: &mut Pass<RenderArtifactKind>, registry: Objec
         memory.core.cleaning = false;
     }
     let shared = pass.shared.clone();
-    pass.send_errand(async move {
+    pass.send_errand(&artifact.base_url.clone(), async move {
         let uid = artifact.meta.uid.clone();
         let found = see(&shared, "Target", &artifact, Some(&registry)).await;
         Finding::Sighted(Sighting { uid, registry, found })
@@ -154,7 +154,7 @@ pub(super) fn send_cleanup(pass: &mut Pass<RenderArtifactKind>, artifact: Arc<Re
         (memory.progress.clone(), memory.core.cleanup.lenders.clone())
     };
     let shared = pass.shared.clone();
-    pass.send_errand(clean_up(shared, artifact, lenders, progress));
+    pass.send_errand(&artifact.base_url.clone(), clean_up(shared, artifact, lenders, progress));
 }
 
 async fn clean_up(

@@ -59,9 +59,22 @@ impl Payloads {
         if let Some(kept) = self.kept::<K>(name, revision) {
             return Ok(kept);
         }
-        let object =
-            api.get_persistently::<K>(name).await?.ok_or_else(|| PayloadError::Gone(name.clone()))?;
+        let object = api.get::<K>(name).await?.ok_or_else(|| PayloadError::Gone(name.clone()))?;
         Ok(self.keep(object))
+    }
+
+    /// As [`Self::get`], for jobs, which have no quick retry of their own; a pass must not wait so long.
+    pub async fn get_persistently<K: Namespaced>(
+        &self,
+        api: &Api,
+        name: &ObjectName,
+        revision: &Revision,
+    ) -> Result<Arc<K>, PayloadError> {
+        if let Some(kept) = self.kept::<K>(name, revision) {
+            return Ok(kept);
+        }
+        let object = api.get_persistently::<K>(name).await?;
+        Ok(self.keep(object.ok_or_else(|| PayloadError::Gone(name.clone()))?))
     }
 
     /// Keeps an object that an answer brought along.
