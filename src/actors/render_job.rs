@@ -186,6 +186,15 @@ fn is_stale(task: &RenderTask, submission: &Submission) -> bool {
         || request.map(String::as_str) != submission.render_request.as_deref()
 }
 
+/// Whether the job holds a ticket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Opened {
+    /// It does, and may push.
+    Ticket,
+    /// It needs none: the chart is there.
+    NotNeeded,
+}
+
 struct Job {
     shared: Arc<Shared>,
     submission: Submission,
@@ -196,11 +205,9 @@ struct Job {
 
 impl Job {
     async fn push(&self) -> Result<JobOutcome, End> {
-        let known = self.open().await?;
-        let digest = self.chart.artifact.digest().as_str();
-        if known.as_deref() == Some(digest) {
+        if self.open().await? == Opened::NotNeeded {
             // The status write carries the task's version, which is enough where nothing is pushed.
-            return self.done(digest).await;
+            return Ok(self.succeeded(self.chart.artifact.digest().as_str()));
         }
         self.read_again().await?;
         let endpoint = self.endpoint().await?;
@@ -214,8 +221,8 @@ impl Job {
         self.done(digest.as_str()).await
     }
 
-    /// Opens a ticket; answers the digest that the tag is known to hold.
-    async fn open(&self) -> Result<Option<String>, End> {
+    /// Opens a ticket, unless the tag is known to hold this chart.
+    async fn open(&self) -> Result<Opened, End> {
         let owner = self.task.controller.as_ref().filter(|_| is_owned_by_target(&self.task));
         let request = PushRequest {
             coordinates: Coordinates {
@@ -227,12 +234,14 @@ impl Job {
                 target: self.task.meta.name.sibling(&*owner.name),
                 uid: owner.uid.clone(),
             }),
+            digest: Some(self.chart.artifact.digest().as_str().to_owned()),
         };
         let (reply, answer) = oneshot::channel();
         self.ask(ArtifactRequest::OpenPush { request, held: self.ticket.clone(), reply }).await?;
         let held = |retry_after| Err(End::Outcome(JobOutcome::Held { retry_after }));
         match answer.await {
-            Ok(PushAnswer::Granted { known_digest, .. }) => Ok(known_digest),
+            Ok(PushAnswer::Granted { .. }) => Ok(Opened::Ticket),
+            Ok(PushAnswer::Known) => Ok(Opened::NotNeeded),
             Ok(PushAnswer::NotBound) => held(None),
             Ok(PushAnswer::Terminating { retry_after }) => held(Some(retry_after)),
             // Without an answer the artifact's actor was restarted: ask again a little later.
@@ -349,7 +358,11 @@ impl Job {
             return Err(End::Outcome(JobOutcome::Held { retry_after: Some(BUSY) }));
         }
         self.take_ticket();
-        Ok(JobOutcome::Succeeded { digest: digest.to_owned(), chart_url: self.chart_url() })
+        Ok(self.succeeded(digest))
+    }
+
+    fn succeeded(&self, digest: &str) -> JobOutcome {
+        JobOutcome::Succeeded { digest: digest.to_owned(), chart_url: self.chart_url() }
     }
 
     /// Names the Secret to look at, where the registry did not take its credentials.

@@ -93,4 +93,6 @@ pub enum PushAnswer {
     },
     /// Another job holds the ticket.
     Busy,
+    /// The tag is known to hold what would be pushed; no ticket was given.
+    Known,
 }

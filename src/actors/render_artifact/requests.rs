@@ -406,6 +406,7 @@ async fn open_push(
         PushDecision::Granted { ticket, known_digest } => PushAnswer::Granted { ticket, known_digest },
         PushDecision::NotBound => PushAnswer::NotBound,
         PushDecision::Busy => PushAnswer::Busy,
+        PushDecision::Known => PushAnswer::Known,
         PushDecision::Terminating | PushDecision::ReadFirst => {
             PushAnswer::Terminating { retry_after: ASK_AGAIN }
         }

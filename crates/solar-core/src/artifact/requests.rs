@@ -195,6 +195,8 @@ pub struct PushRequest {
     pub coordinates: Coordinates,
     /// The Target that owns the task; `None` for a task that no Target owns.
     pub owner: Option<Owner>,
+    /// Digest of the manifest that would be pushed.
+    pub digest: Option<String>,
 }
 
 /// Answer to an OpenPush.
@@ -208,6 +210,8 @@ pub enum PushDecision {
     Terminating,
     /// Another job holds the ticket.
     Busy,
+    /// The tag is known to hold what would be pushed: there is nothing to push, and no ticket is needed.
+    Known,
     /// Go on; the memory holds the open ticket.
     Granted {
         /// The ticket.
@@ -225,10 +229,8 @@ pub fn open_push(
     now: Moment,
 ) -> PushDecision {
     notice(view, memory, now);
-    if memory.ticket.is_some() {
-        return PushDecision::Busy;
-    }
-    if !memory.trusted {
+    let busy = memory.ticket.is_some();
+    if !busy && !memory.trusted {
         return PushDecision::ReadFirst;
     }
     let terminating = view.artifact.as_ref().is_some_and(|artifact| artifact.meta.terminating);
@@ -236,10 +238,16 @@ pub fn open_push(
     let under_way = terminating && memory.write_under_way(now);
     let going = terminating && (view.bindings.is_empty() || memory.is_cleaning_up());
     if early || under_way || memory.errand || going {
-        return PushDecision::Terminating;
+        return if busy { PushDecision::Busy } else { PushDecision::Terminating };
     }
     if !holds(view, request) {
         return PushDecision::NotBound;
+    }
+    if request.digest.is_some() && known_digest(view, memory) == request.digest {
+        return PushDecision::Known;
+    }
+    if busy {
+        return PushDecision::Busy;
     }
     memory.last_ticket += 1;
     let ticket = Ticket {

@@ -479,7 +479,7 @@ impl Model {
     }
 
     fn open_push(&mut self, owner: &Owner) -> Result<(), Failed> {
-        let request = PushRequest { coordinates: coordinates(), owner: Some(owner.clone()) };
+        let request = PushRequest { coordinates: coordinates(), owner: Some(owner.clone()), digest: None };
         let mut view = self.view();
         let mut decision = artifact::open_push(&view, &mut self.memory, &request, self.now);
         if decision == PushDecision::ReadFirst {

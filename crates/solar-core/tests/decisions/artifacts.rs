@@ -200,7 +200,7 @@ fn a_binding_without_a_registry_never_erases_the_pin() {
 
 pub fn push(world: &World, memory: &mut ArtifactMemory, owner: Option<Owner>, now: Duration) -> PushDecision {
     let view = view(world, memory);
-    artifact::open_push(&view, memory, &PushRequest { coordinates: coordinates(), owner }, now)
+    artifact::open_push(&view, memory, &PushRequest { coordinates: coordinates(), owner, digest: None }, now)
 }
 
 pub fn trusting() -> ArtifactMemory {
@@ -228,6 +228,25 @@ fn a_push_is_granted_to_whoever_holds_the_tag_one_at_a_time_and_told_the_known_d
     assert_eq!(push(&world, &mut memory, Some(owner("berlin")), seconds(0)), PushDecision::Busy);
     memory.close_ticket(ticket.id, None);
     assert!(matches!(push(&world, &mut memory, None, seconds(0)), PushDecision::Granted { .. }));
+}
+
+#[test]
+fn what_the_tag_is_known_to_hold_needs_no_ticket_also_while_another_job_has_it() {
+    let world = world(Some(&an_artifact()), &[a_binding("berlin", "charts")]);
+    let ask = |memory: &mut ArtifactMemory, who: &str, digest: &str| {
+        let view = view(&world, memory);
+        let owner = Some(owner(who));
+        let request = PushRequest { coordinates: coordinates(), owner, digest: Some(digest.into()) };
+        artifact::open_push(&view, memory, &request, seconds(0))
+    };
+    let mut memory = trusting();
+    assert_eq!(ask(&mut memory, "berlin", "sha256:aa"), PushDecision::Known);
+    assert_eq!(memory.ticket, None);
+    assert_eq!(ask(&mut memory, "hamburg", "sha256:aa"), PushDecision::NotBound, "not on a stranger's word");
+    assert!(matches!(ask(&mut memory, "berlin", "sha256:bb"), PushDecision::Granted { .. }));
+    assert_eq!(ask(&mut memory, "berlin", "sha256:aa"), PushDecision::Known);
+    assert_eq!(ask(&mut memory, "berlin", "sha256:bb"), PushDecision::Busy);
+    assert_eq!(ask(&mut ArtifactMemory::default(), "berlin", "sha256:aa"), PushDecision::ReadFirst);
 }
 
 #[test]
