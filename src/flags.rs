@@ -137,7 +137,7 @@ pub struct ControllerArgs {
     #[arg(long, env = "SOLAR_SHUTDOWN_GRACE", value_parser = duration, value_name = "DURATION")]
     pub shutdown_grace: Option<Duration>,
     /// Threads that actors live on; 0 means one for each core
-    #[arg(long, env = "SOLAR_ACTOR_THREADS", default_value_t = 0, value_name = "NUMBER")]
+    #[arg(long, env = "SOLAR_ACTOR_THREADS", default_value_t = 0, value_name = "NUMBER", value_parser = threads)]
     pub actor_threads: usize,
     /// PEM file with a certificate authority that is trusted for registries besides the system's
     #[arg(long, env = "SOLAR_REGISTRY_CA_FILE", value_name = "FILE")]
@@ -431,6 +431,15 @@ fn namespace(text: &str) -> Result<String, String> {
     } else {
         Err(format!("{text:?} is not a namespace: lower case letters, digits and -, at most 63 characters"))
     }
+}
+
+/// More threads than any machine has cores are a slip of the pen.
+const MOST_THREADS: usize = 1_024;
+
+/// A number of threads.
+fn threads(text: &str) -> Result<usize, String> {
+    let threads = text.parse::<usize>().ok().filter(|threads| *threads <= MOST_THREADS);
+    threads.ok_or_else(|| format!("{text:?} is not a number of threads from 0 to {MOST_THREADS}"))
 }
 
 #[cfg(test)]

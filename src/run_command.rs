@@ -23,7 +23,8 @@ use crate::telemetry;
 use crate::telemetry::endpoints::{Endpoints, EndpointsError, Serving};
 
 /// What is logged unless `SOLAR_LOG` says otherwise.
-const LOGGED: &str = "warn,solar_controller=info";
+// What kube logs of an answer that it cannot read is the whole answer.
+const LOGGED: &str = "warn,kube_client=error,solar_controller=info";
 
 /// Flags of `run`.
 #[derive(Clone, Debug, Args)]

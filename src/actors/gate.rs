@@ -7,7 +7,6 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use actix::{Actor, AsyncContext, Context, Handler};
@@ -17,7 +16,7 @@ use super::directory::Undelivered;
 use super::supervision;
 use super::system::Shared;
 use crate::messages::gate::{
-    Close, CountBusy, Enter, GateSnapshot, GetGateSnapshot, Open, Slot, SlotReturned,
+    Close, CountBusy, Enter, GateSnapshot, GetGateSnapshot, Open, SlotReturned, Slots,
 };
 
 /// Every object actor has at most one [`Enter`] and a few [`SlotReturned`] under way, and a process holds far fewer than
@@ -30,9 +29,7 @@ const FULL_AGAIN: Duration = Duration::from_millis(50);
 /// The gate.
 pub struct Gate {
     shared: Arc<Shared>,
-    slots: usize,
-    in_use: usize,
-    returned: Arc<AtomicUsize>,
+    slots: Arc<Slots>,
     open: BTreeSet<ActorKind>,
     closed: bool,
     queues: BTreeMap<ActorKind, VecDeque<ActorKey>>,
@@ -45,10 +42,8 @@ impl Gate {
     /// A closed gate.
     pub fn new(shared: Arc<Shared>) -> Self {
         Self {
-            slots: shared.options.max_concurrent_reconciles,
+            slots: shared.slots.clone(),
             shared,
-            in_use: 0,
-            returned: Arc::default(),
             open: BTreeSet::new(),
             closed: false,
             queues: BTreeMap::new(),
@@ -57,17 +52,12 @@ impl Gate {
         }
     }
 
-    /// Counts the slots that were given back.
-    fn collect(&mut self) {
-        self.in_use = self.in_use.saturating_sub(self.returned.swap(0, Ordering::AcqRel));
-    }
-
     fn admit(&mut self) {
-        self.collect();
-        while !self.closed && (self.slots == 0 || self.in_use < self.slots) {
+        // Told before a slot is looked for: whoever gives one back from now on sends word of it.
+        self.slots.set_waiting(self.waiting());
+        while !self.closed && self.waiting() > 0 {
+            let Some(slot) = self.slots.take() else { break };
             let Some(key) = self.next() else { break };
-            self.in_use += 1;
-            let slot = Slot::new(self.returned.clone());
             if let Some(addr) = self.shared.directory.find(&key)
                 && let Err((Undelivered::Full, _slot)) = addr.open_gate(slot)
             {
@@ -75,8 +65,14 @@ impl Gate {
                 self.full.push(key);
             }
             // A slot that was not taken has come back by being dropped.
-            self.collect();
         }
+        self.slots.set_waiting(self.waiting());
+    }
+
+    /// How many of the open kinds wait.
+    fn waiting(&self) -> usize {
+        let open = self.queues.iter().filter(|(kind, _)| self.open.contains(kind));
+        open.map(|(_, queue)| queue.len()).sum()
     }
 
     /// Lets those in again later whose mailboxes were full.
@@ -162,6 +158,7 @@ impl Handler<Open> for Gate {
     fn handle(&mut self, open: Open, ctx: &mut Context<Self>) {
         self.guarded(ctx, "its opening", |gate| {
             gate.open.extend(open.kinds);
+            gate.slots.set_open(open.all && !gate.closed);
             gate.admit();
         });
     }
@@ -171,11 +168,7 @@ impl Handler<CountBusy> for Gate {
     type Result = usize;
 
     fn handle(&mut self, _: CountBusy, ctx: &mut Context<Self>) -> usize {
-        self.guarded(ctx, "a count", |gate| {
-            gate.collect();
-            let waiting = gate.queues.iter().filter(|(kind, _)| gate.open.contains(kind));
-            gate.in_use + waiting.map(|(_, queue)| queue.len()).sum::<usize>() + gate.full.len()
-        })
+        self.guarded(ctx, "a count", |gate| gate.slots.in_use() + gate.waiting() + gate.full.len())
     }
 }
 
@@ -185,8 +178,8 @@ impl Handler<Close> for Gate {
     fn handle(&mut self, _: Close, ctx: &mut Context<Self>) -> usize {
         self.guarded(ctx, "its closing", |gate| {
             gate.closed = true;
-            gate.collect();
-            gate.in_use
+            gate.slots.set_open(false);
+            gate.slots.in_use()
         })
     }
 }
@@ -195,11 +188,10 @@ impl Handler<GetGateSnapshot> for Gate {
     type Result = GateSnapshot;
 
     fn handle(&mut self, _: GetGateSnapshot, _: &mut Context<Self>) -> GateSnapshot {
-        self.collect();
         GateSnapshot {
             open: !self.closed && !self.open.is_empty(),
-            slots: self.slots,
-            in_use: self.in_use,
+            slots: self.shared.options.max_concurrent_reconciles,
+            in_use: self.slots.in_use(),
             queued: self.queues.values().map(VecDeque::len).sum(),
         }
     }

@@ -120,7 +120,10 @@ impl PassError {
     /// Whether it is a normal part of working beside others: retried soon and without a word.
     fn is_quiet(&self) -> bool {
         match self {
-            Self::Api(error) | Self::Payload(PayloadError::Api(error)) => error.problem.is_quiet(),
+            // Where the object is gone that was written to, the watch is about to say so.
+            Self::Api(error) | Self::Payload(PayloadError::Api(error)) => {
+                error.problem.is_quiet() || error.problem == Problem::NotFound
+            }
             Self::Undelivered { .. } | Self::Outdated(_) | Self::Payload(PayloadError::Gone(_)) => true,
             Self::Died(_) | Self::Other(_) => false,
         }
@@ -368,7 +371,7 @@ impl<R: Reconcile> ObjectActor<R> {
             if actor.woken.0.swap(false, Ordering::AcqRel) {
                 actor.dirty.get_or_insert(Cause::Change);
             }
-            actor.pump();
+            actor.pump(ctx);
         });
         if let Some(Err(message)) = handled {
             tracing::error!(actor = %self.key, message, "an actor panicked and starts again");
@@ -405,9 +408,14 @@ impl<R: Reconcile> ObjectActor<R> {
     }
 
     /// Asks for a pass when one is needed and none is on its way.
-    fn pump(&mut self) {
+    fn pump(&mut self, ctx: &mut Context<Self>) {
         // Requests that a failed pass put back wait for its retry; each that arrives sets the dirty bit itself.
         if self.dirty.is_none() || self.phase != Phase::Idle {
+            return;
+        }
+        if let Some(slot) = self.shared.slots.take_unasked() {
+            self.phase = Phase::Queued;
+            self.begin(ctx, slot);
             return;
         }
         let Some(gate) = self.shared.gate.get() else { return };
@@ -454,7 +462,7 @@ impl<R: Reconcile> ObjectActor<R> {
         let began = Instant::now();
         let passing = self.passing.clone();
         let task = self.shared.spawner.spawn_pass(
-            self.key.to_string(),
+            &self.key,
             async move {
                 let result = R::reconcile(&mut pass).await;
                 drop(passing);
@@ -545,7 +553,7 @@ impl<R: Reconcile> ObjectActor<R> {
         self.errand_out = true;
         let shared = self.shared.clone();
         let task: PassHandle<R::Finding> =
-            self.shared.spawner.spawn_pass(format!("errand of {}", self.key), async move {
+            self.shared.spawner.spawn_pass(&format_args!("errand of {}", self.key), async move {
                 let _slot = shared.errands.take(&errand.host).await;
                 errand.work.await
             });
@@ -574,7 +582,11 @@ impl<R: Reconcile> ObjectActor<R> {
         self.tell_gate();
     }
 
+    /// Somebody may wait for the slot that was given back.
     fn tell_gate(&self) {
+        if self.shared.slots.waiting() == 0 {
+            return;
+        }
         if let Some(gate) = self.shared.gate.get() {
             // One that finds the mailbox full finds others there that do the same.
             let _ = gate.try_send(SlotReturned);

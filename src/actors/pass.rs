@@ -1,6 +1,7 @@
 //! The only spawner: every pass, job, errand and loop is a task that ends with whoever started it.
 
 use std::any::Any;
+use std::fmt::Display;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -50,16 +51,18 @@ impl Spawner {
 
     /// Runs `future` on the shared runtime. Dropping the handle ends it; a panic in it is an error of the handle.
     #[allow(clippy::disallowed_methods, reason = "the one place that spawns")]
-    pub fn spawn_pass<F>(&self, label: impl Into<Arc<str>>, future: F) -> PassHandle<F::Output>
+    pub fn spawn_pass<F>(&self, label: &(impl Display + ?Sized), future: F) -> PassHandle<F::Output>
     where
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
         let handle = match &self.hook {
             None => tokio::spawn(future),
-            Some(hook) => {
-                tokio::spawn(Hooked { label: label.into(), hook: hook.clone(), future: Box::pin(future) })
-            }
+            Some(hook) => tokio::spawn(Hooked {
+                label: label.to_string().into(),
+                hook: hook.clone(),
+                future: Box::pin(future),
+            }),
         };
         PassHandle { handle }
     }

@@ -153,8 +153,10 @@ impl RenderPool {
         let job =
             render_job::run(self.shared.clone(), submission.clone(), ready, ticket.clone(), working.clone());
         let timeout = self.shared.options.render_timeout;
-        let handle =
-            self.shared.spawner.spawn_pass(format!("job of {task}"), tokio::time::timeout(timeout, job));
+        let handle = self
+            .shared
+            .spawner
+            .spawn_pass(&format_args!("job of {task}"), tokio::time::timeout(timeout, job));
         let stop = handle.stopper();
         self.leaders.entry(submission.content_key.clone()).or_insert_with(|| task.clone());
         metrics::gauge!("solar_render_slots_in_use").increment(1.0);

@@ -267,7 +267,7 @@ impl Root {
             return;
         }
         let kinds = ready.iter().map(|kind| kind.actor).collect();
-        if self.gate.try_send(Open { kinds }).is_err() {
+        if self.gate.try_send(Open { kinds, all: self.closed.is_empty() }).is_err() {
             self.tell(State::Failed("the gate has ended".to_owned()));
         }
     }

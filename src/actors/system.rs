@@ -23,6 +23,7 @@ use crate::adapters::cpu::Cpu;
 use crate::adapters::kubernetes::{Api, Cache, EventSink, Payloads};
 use crate::adapters::oci::OciRegistry;
 use crate::adapters::rng;
+use crate::messages::gate::Slots;
 use crate::messages::object::{Answer, Answered, Asked, Cause};
 use crate::messages::root::{CriticalPartDied, Retire};
 
@@ -115,6 +116,8 @@ pub struct Shared {
     pub timers: TimerQueue,
     /// Bounds looks and clean-ups, which wait for registries.
     pub errands: ErrandSlots,
+    /// Passes at once.
+    pub slots: Arc<Slots>,
     pub(super) arbiters: Vec<ArbiterHandle>,
     pub(super) gate: OnceLock<Addr<Gate>>,
     pub(super) pool: OnceLock<Addr<RenderPool>>,
@@ -138,8 +141,10 @@ impl Shared {
         arbiters: Vec<ArbiterHandle>,
     ) -> Self {
         let errands = ErrandSlots::new(options.max_concurrent_errands);
+        let slots = Slots::new(options.max_concurrent_reconciles);
         Self {
             options,
+            slots,
             api: ports.api,
             registry: ports.registry,
             clock: ports.clock,

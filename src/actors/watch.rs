@@ -10,7 +10,8 @@ use actix::fut::ActorFutureExt;
 use actix::prelude::SendError;
 use actix::{Actor, ActorContext, AsyncContext, Context, Handler, Recipient, WrapFuture};
 use futures::StreamExt as _;
-use kube::runtime::WatchStreamExt as _;
+use kube::core::DynamicObject;
+use kube::discovery::ApiResource;
 use kube::runtime::watcher::{self, Event};
 use solar_core::backoff;
 use solar_core::object::ObjectName;
@@ -84,7 +85,7 @@ where
             scopes: self.scopes.clone(),
             scope: scope.clone(),
         };
-        let task = self.shared.spawner.spawn_pass(label, stream.follow::<K, R>());
+        let task = self.shared.spawner.spawn_pass(&label, stream.follow::<K, R>());
         ctx.spawn(task.into_actor(self).map(move |ended, watch, ctx| {
             let reason = ended.err().map_or_else(|| "ended".to_owned(), |died| died.to_string());
             if began.elapsed() > FORGIVEN_AFTER {
@@ -173,27 +174,29 @@ impl Stream {
     {
         let kind = kind_name::<K>();
         let shared = &self.shared;
+        // Objects are decoded one by one: one that is not as it should be must not blind the controller for its kind.
+        let resource = ApiResource::erase::<K>(&());
         let api = match self.scope.as_deref() {
-            None => kube::Api::<K>::all(shared.api.client()),
-            Some(namespace) => kube::Api::namespaced(shared.api.client(), namespace),
+            None => kube::Api::<DynamicObject>::all_with(shared.api.client(), &resource),
+            Some(namespace) => kube::Api::namespaced_with(shared.api.client(), namespace, &resource),
         };
-        let backoff = WatchBackoff::new(shared.rng(&self.rng_name(kind)));
-        let mut events =
-            pin!(watcher::watcher(api, watcher::Config::default().page_size(500)).backoff(backoff));
+        // The watcher begins every list with an event, also one that fails: only what was heard ends the waits.
+        let mut backoff = WatchBackoff::new(shared.rng(&self.rng_name(kind)));
+        let mut events = pin!(watcher::watcher(api, watcher::Config::default().page_size(500)));
         let mut listed: Option<BTreeSet<ObjectName>> = None;
         let mut refused = false;
         while let Some(event) = events.next().await {
             match event {
                 Ok(Event::Init) => listed = Some(BTreeSet::new()),
                 Ok(Event::InitApply(object)) => {
-                    let record = R::from(&object);
                     if let Some(listed) = &mut listed {
-                        listed.insert(record.meta().name.clone());
+                        listed.insert(name_of(&object));
                     }
-                    shared.wake_all(&shared.cache.apply(record, false), Cause::Change);
+                    self.take_in::<K, R>(object, false);
                 }
                 Ok(Event::InitDone) => {
                     refused = false;
+                    backoff.reset();
                     if let Some(listed) = listed.take() {
                         let concerned = shared.cache.sweep::<R>(self.scope.as_deref(), &listed);
                         shared.wake_all(&concerned, Cause::Change);
@@ -203,13 +206,38 @@ impl Stream {
                     }
                 }
                 Ok(Event::Apply(object)) => {
-                    shared.wake_all(&shared.cache.apply(R::from(&object), true), Cause::Change);
+                    backoff.reset();
+                    self.take_in::<K, R>(object, true);
                 }
                 Ok(Event::Delete(object)) => {
-                    let name = R::from(&object).meta().name.clone();
-                    shared.wake_all(&shared.cache.remove::<R>(&name), Cause::Change);
+                    backoff.reset();
+                    shared.wake_all(&shared.cache.remove::<R>(&name_of(&object)), Cause::Change);
                 }
-                Err(error) => self.interrupted::<K>(&error, &mut refused),
+                Err(error) => {
+                    self.interrupted::<K>(&error, &mut refused);
+                    tokio::time::sleep(backoff.wait()).await;
+                }
+            }
+        }
+    }
+
+    /// Keeps what the object says, and wakes whom it concerns. One that cannot be read is left out, as it was known before,
+    /// and named.
+    fn take_in<K, R>(&self, object: DynamicObject, live: bool)
+    where
+        K: Namespaced,
+        R: Routed + for<'a> From<&'a K>,
+    {
+        let kind = kind_name::<K>();
+        let name = name_of(&object);
+        match object.try_parse::<K>() {
+            Ok(object) => {
+                let concerned = self.shared.cache.apply(R::from(&object), live);
+                self.shared.wake_all(&concerned, Cause::Change);
+            }
+            Err(error) => {
+                metrics::counter!("solar_unreadable_objects_total", "kind" => kind).increment(1);
+                tracing::warn!(kind, %name, %error, "an object cannot be read and is left out: correct or delete it");
             }
         }
     }
@@ -246,6 +274,11 @@ async fn tell_root(root: &Recipient<KindSynced>, kind: &'static str) -> bool {
             Err(SendError::Full(_)) => tokio::time::sleep(ROOT_IS_FULL).await,
         }
     }
+}
+
+fn name_of(object: &DynamicObject) -> ObjectName {
+    let text = |field: &Option<String>| field.clone().unwrap_or_default();
+    ObjectName::new(text(&object.metadata.namespace), text(&object.metadata.name))
 }
 
 fn describe(error: &(dyn std::error::Error + 'static)) -> String {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use actix::Message;
 use solar_core::routes::{ActorKey, ActorKind};
@@ -26,6 +26,8 @@ pub struct SlotReturned;
 pub struct Open {
     /// The kinds; those that were opened before stay open.
     pub kinds: BTreeSet<ActorKind>,
+    /// Whether every kind is open now.
+    pub all: bool,
 }
 
 /// Asks how many passes run or wait for their turn, apart from those that may not begin yet.
@@ -57,21 +59,74 @@ pub struct GateSnapshot {
     pub queued: usize,
 }
 
+/// The slots, shared by the gate and by whoever asks for one.
+///
+/// While nobody waits, an actor takes a slot by itself and needs no word of the gate. All orders are sequentially
+/// consistent: whoever gives a slot back sees the one who began to wait, or that one sees the slot.
+#[derive(Debug)]
+pub struct Slots {
+    /// 0 means no cap.
+    cap: usize,
+    in_use: AtomicUsize,
+    waiting: AtomicUsize,
+    /// Everybody may begin: no kind is kept waiting for what is not listed yet, and the end has not begun.
+    open: AtomicBool,
+}
+
+impl Slots {
+    /// `cap` free slots (0: no cap), for which one has to ask the gate.
+    pub fn new(cap: usize) -> Arc<Self> {
+        Arc::new(Self {
+            cap,
+            in_use: AtomicUsize::new(0),
+            waiting: AtomicUsize::new(0),
+            open: AtomicBool::new(false),
+        })
+    }
+
+    /// A slot, when one is free.
+    pub fn take(self: &Arc<Self>) -> Option<Slot> {
+        let taken = self.in_use.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |in_use| {
+            (self.cap == 0 || in_use < self.cap).then_some(in_use + 1)
+        });
+        taken.is_ok().then(|| Slot { slots: self.clone() })
+    }
+
+    /// A slot without asking the gate: when everybody may begin, one is free, and nobody waits for it.
+    pub fn take_unasked(self: &Arc<Self>) -> Option<Slot> {
+        let unasked = self.open.load(Ordering::SeqCst) && self.waiting.load(Ordering::SeqCst) == 0;
+        unasked.then(|| self.take()).flatten()
+    }
+
+    /// Slots in use.
+    pub fn in_use(&self) -> usize {
+        self.in_use.load(Ordering::SeqCst)
+    }
+
+    /// How many wait at the gate.
+    pub fn waiting(&self) -> usize {
+        self.waiting.load(Ordering::SeqCst)
+    }
+
+    /// Sets how many wait at the gate.
+    pub fn set_waiting(&self, waiting: usize) {
+        self.waiting.store(waiting, Ordering::SeqCst);
+    }
+
+    /// Sets whether slots may be taken without asking the gate.
+    pub fn set_open(&self, open: bool) {
+        self.open.store(open, Ordering::SeqCst);
+    }
+}
+
 /// Leave to run one pass. Dropping it gives it back, wherever that happens.
 #[derive(Debug)]
 pub struct Slot {
-    returned: Arc<AtomicUsize>,
-}
-
-impl Slot {
-    /// A slot that counts itself in `returned` when it is dropped.
-    pub fn new(returned: Arc<AtomicUsize>) -> Self {
-        Self { returned }
-    }
+    slots: Arc<Slots>,
 }
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        self.returned.fetch_add(1, Ordering::Release);
+        self.slots.in_use.fetch_sub(1, Ordering::SeqCst);
     }
 }

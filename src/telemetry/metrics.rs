@@ -168,6 +168,12 @@ pub const FAMILIES: &[Family] = &[
         "Lists and watches that were refused or broken, and went on.",
     ),
     family(
+        "solar_unreadable_objects_total",
+        Measure::Counter,
+        &["kind"],
+        "Times that an object was left out because it could not be read",
+    ),
+    family(
         "solar_watch_restarts_total",
         Measure::Counter,
         &["kind"],

@@ -8,6 +8,9 @@ use std::io::IsTerminal as _;
 
 use tracing_subscriber::EnvFilter;
 
+/// Whatever is asked for, the client's own words on answers stay unsaid.
+const KUBE_ANSWERS: &str = "kube_client::client=off";
+
 /// How log lines look.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum LogFormat {
@@ -25,7 +28,15 @@ pub fn init(default: &str) {
 
 /// As [`init`], in `format`.
 pub fn init_with(default: &str, format: LogFormat) {
-    let filter = EnvFilter::try_from_env("SOLAR_LOG").unwrap_or_else(|_| EnvFilter::new(default));
+    let filter = match std::env::var("SOLAR_LOG").ok().filter(|wanted| !wanted.is_empty()) {
+        None => EnvFilter::new(default),
+        Some(wanted) => EnvFilter::try_new(&wanted).unwrap_or_else(|error| {
+            eprintln!("SOLAR_LOG is not understood and left out: {error}");
+            EnvFilter::new(default)
+        }),
+    };
+    // What kube logs of an answer that it cannot read is the whole answer, which may be a Secret's.
+    let filter = filter.add_directive(KUBE_ANSWERS.parse().unwrap_or_default());
     let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     // A second call in one process, as tests make, keeps the first.
     let _ = match format {

@@ -1,6 +1,7 @@
 //! What is wrong is said where a person looks, with the mend; and where the surroundings were at fault, the pipeline goes
 //! on by itself when the cause is gone.
 
+use kube_embedded::{Fault as ApiFault, FaultPlan, FaultRule, Verb};
 use serde_json::json;
 use solar_controller::dev::registry::Access;
 
@@ -290,6 +291,67 @@ fn a_failed_look_for_earlier_versions_that_is_not_wanted_any_more_is_no_busy_loo
                 .is_some_and(|(_, reason, _)| reason == "NoReleaseBindings")
         })
         .await;
+        sim.shut_down().await;
+    });
+}
+
+/// A world whose definition of Targets has no rules, as an older one may have had.
+fn world_without_rules() -> Simulation {
+    let (server, store) = crate::support::world();
+    let anything = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
+    for crd in solar_api::crds() {
+        let mut crd = serde_json::to_value(crd).unwrap();
+        if crd["spec"]["names"]["kind"] == "Target" {
+            crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"] = anything.clone();
+            server.apply_crd(crd).unwrap();
+        }
+    }
+    Simulation::over(server, store, crate::support::options())
+}
+
+#[test]
+fn an_object_that_cannot_be_read_is_left_out_and_the_others_of_its_kind_go_on() {
+    on_paused_time(|| async {
+        let unreadable = json!({
+            "apiVersion": "solar.opendefense.cloud/v1alpha1",
+            "kind": "Target",
+            "metadata": { "name": "unreadable", "namespace": "fleet" },
+            "spec": { "renderRegistryRef": "not a reference" },
+        });
+        let sim = world_without_rules();
+        sim.install_examples();
+        // Once in the list, and once more when every watch is made anew.
+        sim.server.install(unreadable).unwrap();
+        sim.server.expire_watches(|_| true);
+        sim.until("the others are ready", |sim| {
+            ["edge-1", "edge-2", "staging", "lab"].iter().all(|target| {
+                sim.condition("Target", "fleet", target, "Ready").is_some_and(|(status, ..)| status == "True")
+            })
+        })
+        .await;
+        let mend = json!({ "spec": { "renderRegistryRef": { "name": "charts", "namespace": "platform" } } });
+        sim.patch("targets", "fleet", "unreadable", mend).await;
+        sim.until("the mended one is looked at", |sim| {
+            sim.condition("Target", "fleet", "unreadable", "Ready").is_some()
+        })
+        .await;
+        sim.shut_down().await;
+    });
+}
+
+#[test]
+fn a_kind_that_cannot_be_listed_is_asked_for_less_and_less_often() {
+    on_paused_time(|| async {
+        let (server, store) = crate::support::world();
+        server.add_fault(FaultRule::new(ApiFault::unavailable()).verb(Verb::List).resource("releases"));
+        let sim = Simulation::over(server, store, crate::support::options());
+        sim.install_examples();
+        tokio::time::sleep(std::time::Duration::from_secs(600)).await;
+        let lists = sim.server.count_requests(Verb::List, "releases");
+        // Doubling from 0.8 s to 30 s with jitter: about six until the longest wait is reached, then one each half minute.
+        assert!((15..60).contains(&lists), "{lists} lists in ten minutes");
+        sim.server.set_faults(FaultPlan::new());
+        sim.until("all Targets are ready", Simulation::all_ready).await;
         sim.shut_down().await;
     });
 }

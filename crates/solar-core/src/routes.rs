@@ -369,7 +369,9 @@ impl Routed for RenderBindingRecord {
             if *binding.owner_kind == *"Target" {
                 add(to, TARGET, &binding.owner);
             }
-            for task in world.render_tasks.by(&IndexKey::Artifact(binding.artifact.clone())) {
+            // Whether a task may push hangs on its own Target's binding, and no other's.
+            let tasks = world.render_tasks.by(&IndexKey::Owner(binding.owner.clone()));
+            for task in tasks.filter(|task| task.artifact() == binding.artifact) {
                 add(to, RENDER_TASK, &task.meta.name);
             }
         }

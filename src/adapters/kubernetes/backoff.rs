@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
-use kube::runtime::utils::Backoff;
 use solar_core::backoff;
 
-/// Doubling waits with jitter from a seeded generator, reset by the first event.
+/// Doubling waits with jitter from a seeded generator, reset by the first object that is heard of.
 #[derive(Debug)]
 pub struct WatchBackoff {
     rng: fastrand::Rng,
@@ -20,20 +19,16 @@ impl WatchBackoff {
     pub fn new(rng: fastrand::Rng) -> Self {
         Self { rng, failures: 0 }
     }
-}
 
-impl Iterator for WatchBackoff {
-    type Item = Duration;
-
-    fn next(&mut self) -> Option<Duration> {
+    /// How long to wait after one more failure.
+    pub fn wait(&mut self) -> Duration {
         let wait = backoff::delay(self.failures, Self::BASE, Self::CAP, self.rng.f64());
         self.failures = self.failures.saturating_add(1);
-        Some(wait)
+        wait
     }
-}
 
-impl Backoff for WatchBackoff {
-    fn reset(&mut self) {
+    /// Something was heard: the next failure is the first one again.
+    pub fn reset(&mut self) {
         self.failures = 0;
     }
 }
