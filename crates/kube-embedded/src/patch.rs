@@ -3,7 +3,7 @@
 use json_patch::{Patch, PatchErrorKind, PatchOperation};
 use serde_json::Value;
 
-use crate::{meta::Json, status::ApiError};
+use crate::{http::input, meta::Json, status::ApiError};
 
 /// The most operations of one JSON patch, as in the real server.
 const MAX_OPERATIONS: usize = 10_000;
@@ -15,27 +15,36 @@ pub(crate) enum PatchBody {
     Strategic(Value),
 }
 
-const ACCEPTED: &str =
-    "application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json";
+/// The forms of a patch that are read; the strategic one only for built-in kinds.
+const ACCEPTED: [&str; 3] =
+    ["application/json-patch+json", "application/merge-patch+json", "application/strategic-merge-patch+json"];
 
 impl PatchBody {
-    /// Reads a patch. Strategic patches are for the built-in kinds only.
-    pub fn read(content_type: &str, body: &[u8], builtin: bool) -> Result<Self, ApiError> {
-        let parse = || {
-            serde_json::from_slice::<Value>(body)
-                .map_err(|error| ApiError::bad_request(format!("error decoding patch: {error}")))
-        };
+    /// Reads a patch, and what is to be said of fields that stand in it twice. Strategic patches are for the built-in
+    /// kinds only.
+    pub fn read(content_type: &str, body: &[u8], builtin: bool) -> Result<(Self, Vec<String>), ApiError> {
+        let refuse = |why: String| ApiError::bad_request(format!("error decoding patch: {why}"));
+        let parse = || input::json(body).map_err(refuse);
         match content_type {
-            "application/merge-patch+json" => Ok(Self::Merge(object(parse()?)?)),
-            "application/json-patch+json" => read_json_patch(parse()?),
-            "application/strategic-merge-patch+json" if builtin => Ok(Self::Strategic(object(parse()?)?)),
+            "application/merge-patch+json" => {
+                let (patch, repeated) = parse()?;
+                Ok((Self::Merge(object(patch)?), repeated))
+            }
+            "application/json-patch+json" => Ok((read_json_patch(parse()?.0)?, Vec::new())),
+            "application/strategic-merge-patch+json" if builtin => {
+                let (patch, repeated) = parse()?;
+                Ok((Self::Strategic(object(patch)?), repeated))
+            }
             "application/apply-patch+yaml" => Err(ApiError::new(
                 415,
                 "UnsupportedMediaType",
                 "server-side apply is not supported by the embedded API: use a merge patch, or kubectl apply without \
                  --server-side",
             )),
-            _ => Err(ApiError::unsupported_media_type(ACCEPTED)),
+            _ => {
+                let accepted = if builtin { &ACCEPTED[..] } else { &ACCEPTED[..2] };
+                Err(ApiError::unsupported_media_type(&accepted.join(", ")))
+            }
         }
     }
 

@@ -3,6 +3,7 @@
 pub(crate) mod accept;
 pub(crate) mod body;
 pub(crate) mod dispatch;
+pub(crate) mod input;
 pub(crate) mod path;
 mod protobuf;
 pub(crate) mod query;

@@ -70,6 +70,6 @@ impl Query {
                 )));
             }
         };
-        Ok(WriteOptions { dry_run, fields })
+        Ok(WriteOptions { dry_run, fields, repeated: Vec::new() })
     }
 }

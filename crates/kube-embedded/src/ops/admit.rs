@@ -42,7 +42,7 @@ static METADATA: LazyLock<Arc<Schema>> = LazyLock::new(|| {
 pub(crate) fn receive(
     target: &Target,
     mut object: Json,
-    options: WriteOptions,
+    options: &WriteOptions,
 ) -> Result<Received, ApiError> {
     check_identity(target, &object)?;
     let mut dropped = Vec::new();
@@ -58,7 +58,7 @@ pub(crate) fn receive(
     Ok(Received { object, warnings })
 }
 
-fn check_identity(target: &Target, object: &Json) -> Result<(), ApiError> {
+pub(crate) fn check_identity(target: &Target, object: &Json) -> Result<(), ApiError> {
     let text = |field: &str| object.get(field).and_then(Value::as_str).unwrap_or_default();
     let wanted = target.resource.api_version(target.version);
     let (version, kind) = (text("apiVersion"), text("kind"));
@@ -103,8 +103,9 @@ fn prune_metadata(object: &mut Json, dropped: &mut Vec<String>) -> Result<(), Ap
     }
 }
 
-fn report(target: &Target, dropped: &[String], options: WriteOptions) -> Result<Vec<String>, ApiError> {
-    let warnings: Vec<String> = dropped.iter().map(|f| format!("unknown field \"{f}\"")).collect();
+fn report(target: &Target, dropped: &[String], options: &WriteOptions) -> Result<Vec<String>, ApiError> {
+    let unknown = dropped.iter().map(|f| format!("unknown field \"{f}\""));
+    let warnings: Vec<String> = options.repeated.iter().cloned().chain(unknown).collect();
     match options.fields {
         FieldValidation::Ignore => Ok(Vec::new()),
         FieldValidation::Warn => Ok(warnings),

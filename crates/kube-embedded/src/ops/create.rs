@@ -26,7 +26,7 @@ pub(crate) fn create(
     inner: &Inner,
     target: &Target,
     body: Json,
-    options: WriteOptions,
+    options: &WriteOptions,
 ) -> Result<Outcome, Failure> {
     let resource = &target.resource;
     let Received { mut object, warnings } = admit::receive(target, body, options)?;
@@ -125,7 +125,7 @@ fn commit(
     state: &mut State,
     target: &Target,
     object: &Json,
-    options: WriteOptions,
+    options: &WriteOptions,
 ) -> Result<Arc<Object>, Failure> {
     let resource = &target.resource;
     let name = meta::text(object, "name");
@@ -141,7 +141,7 @@ fn commit(
         return Err(ApiError::already_exists(resource.subject(), name).into());
     }
     if options.dry_run {
-        return Ok(Arc::new(Object::new(resource, object.clone(), state.revision)));
+        return Ok(Arc::new(Object::unstored(resource, object.clone())));
     }
     let stored = state.put(resource, object.clone());
     state.settle(inner.now());

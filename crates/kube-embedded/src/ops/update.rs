@@ -36,7 +36,7 @@ pub(crate) type Make<'a> = &'a dyn Fn(Json) -> Result<Json, ApiError>;
 pub(crate) fn update(
     inner: &Inner,
     target: &Target,
-    options: WriteOptions,
+    options: &WriteOptions,
     replace: bool,
     make: Make<'_>,
 ) -> Result<Outcome, Failure> {
@@ -65,7 +65,7 @@ impl Change {
     fn prepare(
         inner: &Inner,
         target: &Target,
-        options: WriteOptions,
+        options: &WriteOptions,
         replace: bool,
         old: &Object,
         make: Make<'_>,
@@ -208,7 +208,7 @@ fn commit(
     target: &Target,
     old: &Arc<Object>,
     change: &Change,
-    options: WriteOptions,
+    options: &WriteOptions,
 ) -> Result<Option<Arc<Object>>, Failure> {
     let resource = &target.resource;
     if state.fenced.contains(&target.info.actor) {

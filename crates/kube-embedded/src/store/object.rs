@@ -54,6 +54,15 @@ impl Object {
     /// Takes an object over at a revision, which is written into it.
     pub fn new(resource: &Resource, mut object: Json, revision: u64) -> Self {
         meta::metadata_mut(&mut object).insert("resourceVersion".into(), revision.to_string().into());
+        Self::build(resource, object, revision)
+    }
+
+    /// An object that a dry run made: it has no revision.
+    pub fn unstored(resource: &Resource, object: Json) -> Self {
+        Self::build(resource, object, 0)
+    }
+
+    fn build(resource: &Resource, object: Json, revision: u64) -> Self {
         // A tree of JSON values always has a text.
         let json = Bytes::from(serde_json::to_vec(&object).unwrap_or_default());
         Self {
