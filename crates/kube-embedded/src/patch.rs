@@ -88,18 +88,36 @@ fn read_json_patch(value: Value) -> Result<PatchBody, ApiError> {
             format!("The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {count}"),
         ));
     }
+    let known = |o: &Value| {
+        let name = o.get("op").and_then(Value::as_str);
+        name.is_none_or(|n| matches!(n, "add" | "remove" | "replace" | "move" | "copy" | "test"))
+    };
+    if let Some(operation) = value.as_array().into_iter().flatten().find(|o| !known(o)) {
+        return Err(ApiError::unprocessable_patch(format!("unexpected kind: {}", operation["op"])));
+    }
     serde_json::from_value(value)
         .map(PatchBody::Json)
         .map_err(|error| ApiError::bad_request(format!("error decoding patch: {error}")))
 }
 
 /// Applies the operations in their order. As in the real server, a test for `null` holds where nothing is.
+///
+/// # Errors
+/// 422 for the first operation that cannot be applied.
 fn apply_operations(value: &mut Value, patch: &Patch) -> Result<(), ApiError> {
     for operation in &patch.0 {
         if let PatchOperation::Test(test) = operation
             && test.value.is_null()
             && value.pointer(test.path.as_str()).is_none()
         {
+            continue;
+        }
+        if let PatchOperation::Replace(replace) = operation
+            && let Some((parent, name)) = replace.path.split_back()
+            && let Some(Value::Object(parent)) = value.pointer_mut(parent.as_str())
+        {
+            // The real server puts a member there that was missing.
+            parent.insert(name.decoded().into_owned(), replace.value.clone());
             continue;
         }
         json_patch::patch(value, std::slice::from_ref(operation)).map_err(|error| refuse(&error))?;

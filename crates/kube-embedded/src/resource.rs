@@ -163,6 +163,11 @@ impl Resource {
         version == self.storage && self.builtin != Some(Builtin::EventV1)
     }
 
+    /// Whether a PUT of an object that is not there creates it.
+    pub fn is_created_by_update(&self) -> bool {
+        matches!(self.builtin, Some(Builtin::Lease | Builtin::Event | Builtin::EventV1))
+    }
+
     /// Whether a PUT without a resource version is taken.
     pub fn allows_unconditional_update(&self) -> bool {
         !matches!(self.builtin, None | Some(Builtin::Lease | Builtin::Crd))

@@ -15,6 +15,7 @@ use super::{
 };
 use crate::{
     discovery,
+    field::FieldError,
     meta::{self, Json},
     ops::{
         Failure, Outcome, Target, WriteOptions, create,
@@ -101,6 +102,7 @@ fn operate(inner: &Inner, target: &Target, incoming: &Incoming, query: &Query) -
     match target.info.verb {
         Verb::Get if *method == Method::GET => Ok(inner.with(|s| read::get(s, target))?),
         Verb::List if *method == Method::GET => {
+            query.check_list_options(false)?;
             let (filter, options) = (filter()?, query.list_options()?);
             Ok(inner.with(|s| read::list(s, target, &filter, &options))?)
         }
@@ -108,19 +110,25 @@ fn operate(inner: &Inner, target: &Target, incoming: &Incoming, query: &Query) -
             Ok(Outcome::Value(201, reviews::answer(target, &read_body(incoming)?.0)?))
         }
         Verb::Create => {
-            let (body, options) = read_write(incoming, query)?;
+            let (body, options) = read_write(incoming, query, "CreateOptions")?;
             create::create(inner, target, body, &options)
         }
         Verb::Update => {
-            let (body, options) = read_write(incoming, query)?;
+            let (body, options) = read_write(incoming, query, "UpdateOptions")?;
             check_name(target, &body)?;
-            update::update(inner, target, &options, true, &|_| Ok(body.clone()))
+            let made = update::update(inner, target, &options, true, &|_| Ok(body.clone()));
+            match made {
+                Err(Failure::Api(error)) if error.code == 404 && target.resource.is_created_by_update() => {
+                    create::create(inner, target, body, &options)
+                }
+                made => made,
+            }
         }
         Verb::Patch => {
             let builtin = target.resource.builtin.is_some();
             let (patch, repeated) =
                 PatchBody::read(&content_type(incoming), incoming.request.body(), builtin)?;
-            let options = WriteOptions { repeated, ..query.write_options()? };
+            let options = WriteOptions { repeated, patch: true, ..query.write_options("PatchOptions")? };
             update::update(inner, target, &options, false, &|old| patch.apply(old))
         }
         Verb::Delete => delete::delete(inner, target, &delete_options(incoming, query)?),
@@ -155,9 +163,10 @@ fn watch(
     query: &Query,
     format: Format,
 ) -> Result<Response<ResponseBody>, Failure> {
+    query.check_list_options(true)?;
     let filter = Filter::new(target, query.text("labelSelector"), query.text("fieldSelector"))?;
     let options = WatchOptions {
-        resource_version: read::parse_version(query.text("resourceVersion"))?,
+        resource_version: read::watch_version(query.text("resourceVersion"))?,
         bookmarks: query.flag("allowWatchBookmarks"),
         initial: initial_events(query)?,
         timeout: query.number("timeoutSeconds")?.map(std::time::Duration::from_secs),
@@ -169,25 +178,15 @@ fn watch(
     Ok(render::stream(stream))
 }
 
+/// Whether a watch begins with what is there and marks the end of that by a bookmark.
 fn initial_events(query: &Query) -> Result<bool, ApiError> {
     if !query.flag("sendInitialEvents") {
         return Ok(false);
     }
-    if query.text("resourceVersionMatch") != "NotOlderThan" {
-        return Err(ApiError::new(
-            422,
-            "Invalid",
-            "ListOptions.meta.k8s.io \"\" is invalid: resourceVersionMatch: Forbidden: sendInitialEvents requires setting \
-             resourceVersionMatch to NotOlderThan",
-        ));
-    }
     if !query.flag("allowWatchBookmarks") {
-        return Err(ApiError::new(
-            422,
-            "Invalid",
-            "ListOptions.meta.k8s.io \"\" is invalid: sendInitialEvents: Forbidden: sendInitialEvents is forbidden without \
-             allowWatchBookmarks",
-        ));
+        let why = "sendInitialEvents is forbidden without allowWatchBookmarks";
+        let error = FieldError::forbidden("sendInitialEvents", why);
+        return Err(ApiError::invalid_options("ListOptions", &[error]));
     }
     Ok(true)
 }
@@ -221,6 +220,7 @@ fn read_body(incoming: &Incoming) -> Result<(Json, Vec<String>), ApiError> {
     };
     match parsed {
         Ok((Value::Object(object), repeated)) => Ok((object, repeated)),
+        Ok((Value::Null, repeated)) => Ok((Json::new(), repeated)),
         Ok(_) => Err(ApiError::bad_request(
             "the object provided is unrecognized (must be of type Object): the body holds no object",
         )),
@@ -232,7 +232,7 @@ fn read_body(incoming: &Incoming) -> Result<(Json, Vec<String>), ApiError> {
 }
 
 /// Reads the object of a write with the options of its request.
-fn read_write(incoming: &Incoming, query: &Query) -> Result<(Json, WriteOptions), ApiError> {
+fn read_write(incoming: &Incoming, query: &Query, kind: &str) -> Result<(Json, WriteOptions), ApiError> {
     let (body, repeated) = read_body(incoming)?;
-    Ok((body, WriteOptions { repeated, ..query.write_options()? }))
+    Ok((body, WriteOptions { repeated, ..query.write_options(kind)? }))
 }

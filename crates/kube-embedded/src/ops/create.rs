@@ -134,7 +134,8 @@ fn commit(
     }
     state.check_namespace(resource, &target.namespace, name)?;
     if state.is_retiring(resource) {
-        return Err(ApiError::method_not_allowed().into());
+        let why = "create not allowed while custom resource definition is terminating";
+        return Err(ApiError::forbidden(resource.subject(), name, why).into());
     }
     let key = Key::new(&target.namespace, name);
     if state.get(resource.table, &key).is_some() {

@@ -1,6 +1,7 @@
 //! What requests do: read, create, update, patch, delete.
 
 pub(crate) mod admit;
+mod builtin;
 pub(crate) mod create;
 pub(crate) mod delete;
 pub(crate) mod filter;
@@ -54,6 +55,8 @@ pub(crate) enum FieldValidation {
 pub(crate) struct WriteOptions {
     pub dry_run: bool,
     pub fields: FieldValidation,
+    /// Whether the object is made by a patch, which changes what is said of input that can't be read.
+    pub patch: bool,
     /// What is said of fields that stand twice in the body.
     pub repeated: Vec<String>,
 }

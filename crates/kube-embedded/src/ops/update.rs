@@ -74,6 +74,9 @@ impl Change {
         let before = old.parse();
         let made = make(convert::to_version(resource, target.version, before.clone()))?;
         let mut errors = Vec::new();
+        if !replace {
+            check_place(target, &made)?;
+        }
         let Received { mut object, warnings } = admit::receive(target, made, options)?;
         check_preconditions(target, &object, old, replace)?;
         keep_system_fields(&mut object, &before, &mut errors);
@@ -104,9 +107,25 @@ impl Change {
     }
 }
 
+/// Whether a patch leaves an object where it is.
+fn check_place(target: &Target, object: &Json) -> Result<(), ApiError> {
+    let name = meta::text(object, "name");
+    if *name == *target.name {
+        return Ok(());
+    }
+    Err(ApiError::bad_request(format!(
+        "the name of the object ({name}) does not match the name on the URL ({})",
+        target.name
+    )))
+}
+
 fn check_preconditions(target: &Target, object: &Json, old: &Object, replace: bool) -> Result<(), ApiError> {
     let subject = target.resource.subject();
     let uid = meta::text(object, "uid");
+    if !uid.is_empty() && *uid != *old.uid && !replace {
+        let error = FieldError::invalid_str("metadata.uid", uid, "field is immutable");
+        return Err(ApiError::invalid(subject, &target.name, &[error]));
+    }
     if !uid.is_empty() && *uid != *old.uid {
         let why = format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {}", old.uid);
         return Err(ApiError::conflict(subject, &target.name, &why));
@@ -132,6 +151,10 @@ fn keep_system_fields(object: &mut Json, before: &Json, errors: &mut Vec<FieldEr
         errors.push(FieldError::invalid_str("metadata.name", name, "field is immutable"));
     }
     let old = meta::metadata(before);
+    let mark = meta::text(object, "deletionTimestamp");
+    if !mark.is_empty() && mark != meta::text(before, "deletionTimestamp") {
+        errors.push(FieldError::invalid_str("metadata.deletionTimestamp", mark, "field is immutable"));
+    }
     let new = meta::metadata_mut(object);
     for field in KEPT {
         match old.and_then(|m| m.get(field)) {

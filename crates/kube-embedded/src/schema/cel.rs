@@ -20,8 +20,14 @@ pub(super) fn compile(
     if rules.is_empty() {
         return None;
     }
-    let compiled = compile_schema(schema);
     let below = path.field("x-kubernetes-validations");
+    let empty = |rule: &Value| rule.get("rule").and_then(Value::as_str).unwrap_or_default().trim().is_empty();
+    if let Some(index) = rules.iter().position(empty) {
+        let field = below.index(index).field("rule").to_string();
+        errors.push(FieldError::required(field, "rule is not specified"));
+        return None;
+    }
+    let compiled = compile_schema(schema);
     for (index, result) in compiled.validations.iter().enumerate() {
         if let Err(error) = result {
             errors.push(compilation_error(&below.index(index), error));

@@ -6,16 +6,36 @@ use bytes::Bytes;
 use serde_json::Value;
 
 use crate::{
+    field::Path,
     meta::{self, Json},
     resource::Resource,
     selector,
 };
 
 /// Namespace (empty for cluster-wide kinds) and name.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+///
+/// Keys are ordered as the paths `namespace/name`, like those of the real server's store: `team-a/x` comes before
+/// `team/x`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Key {
     pub namespace: Arc<str>,
     pub name: Arc<str>,
+}
+
+impl Ord for Key {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        if self.namespace == other.namespace {
+            return self.name.cmp(&other.name);
+        }
+        let end = std::iter::once(b'/');
+        self.namespace.bytes().chain(end.clone()).cmp(other.namespace.bytes().chain(end))
+    }
+}
+
+impl PartialOrd for Key {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
 }
 
 impl Key {
@@ -82,6 +102,22 @@ impl Object {
     pub fn parse(&self) -> Json {
         // The bytes were written by `new`, so they always parse.
         serde_json::from_slice(&self.json).unwrap_or_default()
+    }
+
+    /// The same object as the storage schema of a new definition shows it.
+    pub fn by_schema(&self, resource: &Resource) -> Self {
+        let mut json = self.parse();
+        if let Some(version) = resource.versions.get(resource.storage) {
+            version.schema.prune_object(&mut json, true, &Path::ROOT, &mut Vec::new());
+            let mut value = Value::Object(json);
+            version.schema.apply_defaults(&mut value);
+            json = match value {
+                Value::Object(json) => json,
+                _ => Json::new(),
+            };
+            json.insert("apiVersion".into(), resource.api_version(resource.storage).into());
+        }
+        Self::new(resource, json, self.revision)
     }
 
     /// The same object at another revision.

@@ -71,13 +71,14 @@ impl Table {
         }
     }
 
-    /// Puts a new definition in place; stored objects keep their bytes and get the new fields.
+    /// Puts a new definition in place. Stored objects keep their revision; they get the new selectable fields and show
+    /// themselves by the new schema: pruned, and with its defaults.
     pub fn redefine(&mut self, resource: Arc<Resource>) {
         self.indexes = empty_indexes(&resource);
         self.resource = resource;
         let objects = std::mem::take(&mut self.objects);
         for object in objects.into_values() {
-            let object = object.at_revision(&self.resource, object.revision);
+            let object = object.by_schema(&self.resource);
             self.index(&object, true);
             self.objects.insert(object.key.clone(), Arc::new(object));
         }

@@ -66,12 +66,17 @@ async fn embedded() -> Client {
     let server = Server::builder().build();
     // It ends with the runtime of the test.
     tokio::spawn(async move { server.serve(listener, std::future::pending()).await });
-    Client::try_from(Config::new(url.parse().unwrap())).unwrap()
+    without_retries(Config::new(url.parse().unwrap()))
 }
 
 async fn real(path: &std::ffi::OsStr) -> Client {
     let kubeconfig = Kubeconfig::read_from(path).unwrap();
-    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
+    without_retries(Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap())
+}
+
+/// A client that shows every answer, also one that asks to try again.
+fn without_retries(mut config: Config) -> Client {
+    config.default_retry = false;
     Client::try_from(config).unwrap()
 }
 

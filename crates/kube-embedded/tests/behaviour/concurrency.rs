@@ -84,10 +84,10 @@ cases! {
         case.maps().merge("a", patch).await.is(200);
     }
 
-    async fn a_patch_with_another_uid_is_a_conflict(case) {
+    async fn a_patch_cannot_change_the_uid(case) {
         case.maps().make("a", json!({})).await;
         let patch = json!({ "metadata": { "uid": "11111111-2222-3333-4444-555555555555" }, "data": { "k": "2" } });
-        case.maps().merge("a", patch).await.refused(409, "Conflict").says("Precondition failed: UID in precondition");
+        case.maps().merge("a", patch).await.refused(422, "Invalid").cause("FieldValueInvalid", "metadata.uid");
     }
 
     async fn a_replacement_with_another_uid_is_a_conflict(case) {

@@ -55,8 +55,8 @@ async fn patches_of_every_type_change_or_say_what_is_supported() {
     assert_eq!(cluster.stored("ConfigMap", "m")["data"], json!({ "b": "2", "c": "3" }));
     cluster.ok(r#"patch configmap m -p {"metadata":{"finalizers":["a.b/c"]}}"#).await;
     cluster.ok(r#"patch configmap m -p {"metadata":{"finalizers":["d.e/f"]}}"#).await;
-    let finalizers = cluster.stored("ConfigMap", "m")["metadata"]["finalizers"].clone();
-    assert_eq!(finalizers.as_array().map(Vec::len), Some(2), "a list that merges: {finalizers}");
+    let finalizers = &cluster.stored("ConfigMap", "m")["metadata"]["finalizers"];
+    assert_eq!(finalizers, &json!(["d.e/f", "a.b/c"]), "a list that merges, what is new first");
     assert!(cluster.ok(r#"patch configmap m -p {"data":{"b":"2"}}"#).await.contains("(no change)"));
     let failed =
         cluster.fails(r#"patch configmap m --type json -p [{"op":"test","path":"/data/b","value":"9"}]"#);
