@@ -131,7 +131,7 @@ cases! {
     async fn a_column_has_a_known_type_and_path(case) {
         refused(&case, |c| c["spec"]["versions"][0]["additionalPrinterColumns"] =
             json!([{ "name": "X", "type": "text", "jsonPath": ".spec.color" }]),
-            "FieldValueNotSupported", "spec.additionalPrinterColumns[0].type").await;
+            "FieldValueInvalid", "spec.additionalPrinterColumns[0].type").await;
         refused(&case, |c| c["spec"]["versions"][0]["additionalPrinterColumns"] =
             json!([{ "name": "X", "type": "string", "jsonPath": "spec.color" }]),
             "FieldValueInvalid", "spec.additionalPrinterColumns[0].jsonPath").await;
