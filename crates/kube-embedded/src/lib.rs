@@ -43,6 +43,7 @@ mod openapi;
 mod openapi_v2;
 mod ops;
 mod patch;
+mod random;
 mod request;
 mod resource;
 mod reviews;
@@ -60,6 +61,7 @@ pub use self::{
     faults::{Fault, FaultPlan, FaultRule, WatchFault},
     http::{EmbeddedService, ResponseBody, TransportError},
     log::RequestRecord,
+    random::FaultRates,
     request::{RequestInfo, Verb},
     server::{Builder, InstallError, Server},
 };

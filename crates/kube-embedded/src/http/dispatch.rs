@@ -103,7 +103,8 @@ fn operate(inner: &Inner, target: &Target, incoming: &Incoming, query: &Query) -
         Verb::Get if *method == Method::GET => Ok(inner.with(|s| read::get(s, target))?),
         Verb::List if *method == Method::GET => {
             query.check_list_options(false)?;
-            let (filter, options) = (filter()?, query.list_options()?);
+            let (filter, mut options) = (filter()?, query.list_options()?);
+            options.stale = incoming.stale;
             Ok(inner.with(|s| read::list(s, target, &filter, &options))?)
         }
         Verb::Create if target.resource.builtin.is_some_and(Builtin::is_review) => {

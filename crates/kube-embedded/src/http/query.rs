@@ -87,6 +87,7 @@ impl Query {
             continues: self.text("continue").to_owned(),
             resource_version: self.text("resourceVersion").to_owned(),
             version_match: self.text("resourceVersionMatch").to_owned(),
+            stale: 0,
         })
     }
 

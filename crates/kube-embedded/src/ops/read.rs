@@ -31,6 +31,8 @@ pub(crate) struct ListOptions {
     pub continues: String,
     pub resource_version: String,
     pub version_match: String,
+    /// How many revisions old the list may be; a fault.
+    pub stale: u64,
 }
 
 /// Where the next page of a list begins.
@@ -133,6 +135,10 @@ fn start(state: &State, target: &Target, options: &ListOptions) -> Result<Start,
     match (asked, options.version_match.as_str()) {
         (Some(asked), _) if asked > state.revision => Err(too_new(asked, state.revision)),
         (Some(asked), "Exact") => Ok(Start::at(asked)),
+        (Some(asked), _) if options.stale > 0 => {
+            let floor = state.tables.get(&target.resource.table).map_or(0, |t| t.floor);
+            Ok(Start::at(state.revision.saturating_sub(options.stale).max(asked).max(floor)))
+        }
         _ => Ok(Start::at(state.revision)),
     }
 }

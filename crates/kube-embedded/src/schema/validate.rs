@@ -75,8 +75,8 @@ impl Schema {
         };
         if !fits {
             let format = self.format.as_deref().unwrap_or_default();
-            let detail = format!("{path} in body must be of type {format}");
-            errors.push(FieldError::invalid(path.to_string(), value, &detail));
+            let detail = format!("Checked value must be of type integer with format {format} in {path}");
+            errors.push(FieldError::invalid_str("<nil>", "", &detail));
         }
         fits
     }

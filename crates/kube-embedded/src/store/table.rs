@@ -183,6 +183,15 @@ impl Table {
         self.changes.range(start..)
     }
 
+    /// The revision behind which a watch sees the last `count` changes up to a revision once more.
+    pub fn revision_before(&self, revision: u64, count: usize) -> u64 {
+        let end = self.changes.partition_point(|c| c.revision <= revision);
+        match self.changes.range(..end).rev().take(count).last() {
+            Some(change) => change.revision - 1,
+            None => revision,
+        }
+    }
+
     /// What stood under each key that changed after a revision.
     pub fn undo(&self, revision: u64) -> BTreeMap<Key, Option<Arc<Object>>> {
         self.changes_after(revision).rev().map(|c| (c.new.key.clone(), c.old.clone())).collect()

@@ -113,13 +113,22 @@ impl Case {
         self.embedded
     }
 
-    /// Sends a request.
+    /// Sends a request; again while the server says that it is not ready for this kind yet, as it does for a moment after
+    /// a CRD was made or changed.
     pub async fn send(&self, method: &str, path: &str, media: &str, body: impl Into<Vec<u8>>) -> Answer {
-        let mut request = Request::builder().method(method).uri(path);
-        if !media.is_empty() {
-            request = request.header("content-type", media);
+        let body: Vec<u8> = body.into();
+        let began = tokio::time::Instant::now();
+        loop {
+            let mut request = Request::builder().method(method).uri(path);
+            if !media.is_empty() {
+                request = request.header("content-type", media);
+            }
+            let answer = self.send_request(request.body(Body::from(body.clone())).unwrap()).await;
+            if answer.code != 429 || began.elapsed() > DEADLINE {
+                return answer;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
         }
-        self.send_request(request.body(Body::from(body.into())).unwrap()).await
     }
 
     /// Sends a request whose headers matter.
