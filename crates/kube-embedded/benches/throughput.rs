@@ -15,6 +15,7 @@ use std::{
 };
 
 use futures::{StreamExt, stream::FuturesUnordered};
+use http_body_util::BodyExt;
 use kube::{
     Api,
     api::{
@@ -154,17 +155,34 @@ async fn patch_meanwhile(api: &Api<DynamicObject>, done: impl Future<Output = ()
     }
 }
 
-/// Does `work` while ten watches are read.
-async fn watched(server: &Server, api: &Api<DynamicObject>, work: impl Future<Output = ()>) {
-    let from = server.resource_version().to_string();
-    let mut watches = Vec::new();
-    for _ in 0..WATCHERS {
-        watches.push(Box::pin(api.watch(&WatchParams::default(), &from).await.expect("a watch")));
+/// What a watcher does with what it reads.
+#[derive(Clone, Copy)]
+enum Reader {
+    /// It takes the bytes, which is what the server has to do for it.
+    Bytes,
+    /// It decodes every event, on the same thread, which is work of the client.
+    Objects,
+}
+
+async fn read(server: Server, api: Api<DynamicObject>, from: String, reader: Reader) {
+    if matches!(reader, Reader::Objects) {
+        let mut watch = Box::pin(api.watch(&WatchParams::default(), &from).await.expect("a watch"));
+        while watch.next().await.is_some() {}
+        return;
     }
+    let request = kube::core::Request::new(api.resource_url()).watch(&WatchParams::default(), &from);
+    let request = request.expect("a request").map(kube::client::Body::from);
+    let mut body = server.client("default").send(request).await.expect("a watch").into_body();
+    while body.frame().await.is_some() {}
+}
+
+/// Does `work` while ten watches are read.
+async fn watched(server: &Server, api: &Api<DynamicObject>, reader: Reader, work: impl Future<Output = ()>) {
+    let from = server.resource_version().to_string();
     let reading = async {
-        let mut streams: FuturesUnordered<_> =
-            watches.into_iter().map(|mut w| async move { while w.next().await.is_some() {} }).collect();
-        while streams.next().await.is_some() {}
+        let mut readers: FuturesUnordered<_> =
+            (0..WATCHERS).map(|_| read(server.clone(), api.clone(), from.clone(), reader)).collect();
+        while readers.next().await.is_some() {}
     };
     tokio::select! {
         biased;
@@ -181,11 +199,11 @@ fn server() -> (Server, Api<DynamicObject>) {
     (server, api)
 }
 
-async fn writes(count: usize) {
+async fn writes(count: usize, reader: Reader, what: &str) {
     let (server, api) = server();
-    watched(&server, &api, async {
-        println!("creates, {WATCHERS} watchers: {:.0}/s", create_all(&api, count).await);
-        println!("patches, {WATCHERS} watchers: {:.0}/s", patch_all(&api, count).await);
+    watched(&server, &api, reader, async {
+        println!("creates, {WATCHERS} watchers that {what}: {:.0}/s", create_all(&api, count).await);
+        println!("patches, {WATCHERS} watchers that {what}: {:.0}/s", patch_all(&api, count).await);
     })
     .await;
 }
@@ -246,7 +264,9 @@ async fn idle_watches() {
 async fn main() {
     let count = std::env::args().skip(1).find_map(|a| a.parse().ok()).unwrap_or(100_000);
     println!("object: {} bytes", serde_json::to_vec(&parcel(0)).expect("JSON").len());
-    writes(count.min(20_000)).await;
-    large_list(count).await;
+    // First what is measured by the memory of the process.
     idle_watches().await;
+    large_list(count).await;
+    writes(count.min(20_000), Reader::Bytes, "read").await;
+    writes(count.min(20_000), Reader::Objects, "decode every event").await;
 }

@@ -178,7 +178,12 @@ fn report(
 }
 
 /// Fills in defaults and checks schema and rules; `old` is the stored object that this one replaces.
-pub(crate) fn check_content(target: &Target, object: &mut Json, old: Option<&Json>, errors: &mut Violations) {
+pub(crate) fn check_content(
+    target: &Target,
+    object: &mut Json,
+    old: Option<&Value>,
+    errors: &mut Violations,
+) {
     let Some(version) = target.version() else {
         return;
     };
@@ -195,14 +200,13 @@ pub(crate) fn check_content(target: &Target, object: &mut Json, old: Option<&Jso
         *object = map;
     }
     if builtin {
-        builtin::check(&target.resource, object, old, &mut found);
+        builtin::check(&target.resource, object, old.and_then(Value::as_object), &mut found);
     }
     errors.append(&mut found);
 }
 
-fn check_custom(schema: &Schema, value: &Value, old: Option<&Json>, errors: &mut Violations) {
-    let old = old.map(|o| Value::Object(o.clone()));
-    match &old {
+fn check_custom(schema: &Schema, value: &Value, old: Option<&Value>, errors: &mut Violations) {
+    match old {
         None => schema.validate(value, &Path::ROOT, errors),
         Some(old) => {
             schema.validate(value, &Path::ROOT, errors);
@@ -223,8 +227,8 @@ fn check_custom(schema: &Schema, value: &Value, old: Option<&Json>, errors: &mut
         }
     } else {
         let mut broken = Vec::new();
-        schema.check_rules(value, old.as_ref(), &Path::ROOT, &mut broken);
-        if let Some(old) = &old {
+        schema.check_rules(value, old, &Path::ROOT, &mut broken);
+        if let Some(old) = old {
             broken.retain(|e| !unchanged(value, old, &e.field));
         }
         errors.append(&mut broken);

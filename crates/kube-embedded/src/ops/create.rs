@@ -47,7 +47,7 @@ pub(crate) fn create(
     let definition = check(target, &mut object)?;
     let stored = inner.with(|state| {
         for _ in 0..DRAWS {
-            match commit(inner, state, target, &object, options) {
+            match commit(inner, state, target, &mut object, options) {
                 Err(Failure::Api(error)) if drawn && error.reason == "AlreadyExists" => {
                     let suffix = state.new_suffix();
                     set_name(&mut object, &prefix, &suffix);
@@ -124,7 +124,7 @@ fn commit(
     inner: &Inner,
     state: &mut State,
     target: &Target,
-    object: &Json,
+    object: &mut Json,
     options: &WriteOptions,
 ) -> Result<Arc<Object>, Failure> {
     let resource = &target.resource;
@@ -142,9 +142,9 @@ fn commit(
         return Err(ApiError::already_exists(resource.subject(), name).into());
     }
     if options.dry_run {
-        return Ok(Arc::new(Object::unstored(resource, object.clone())));
+        return Ok(Arc::new(Object::unstored(resource, std::mem::take(object))));
     }
-    let stored = state.put(resource, object.clone());
+    let stored = state.put(resource, std::mem::take(object));
     state.settle(inner.now());
     Ok(stored)
 }

@@ -46,8 +46,8 @@ pub(crate) fn update(
         let old = inner
             .with(|state| state.get(resource.table, &key).cloned())
             .ok_or_else(|| ApiError::not_found(resource.subject(), &target.name))?;
-        let change = Change::prepare(inner, target, options, replace, &old, make)?;
-        if let Some(stored) = inner.with(|state| commit(inner, state, target, &old, &change, options))? {
+        let mut change = Change::prepare(inner, target, options, replace, &old, make)?;
+        if let Some(stored) = inner.with(|state| commit(inner, state, target, &old, &mut change, options))? {
             return Ok(Outcome::one(200, stored, change.warnings));
         }
         // Somebody else was faster; what they wrote is the new old.
@@ -71,7 +71,7 @@ impl Change {
         make: Make<'_>,
     ) -> Result<Self, ApiError> {
         let resource = &target.resource;
-        let before = old.parse();
+        let mut before = old.parse();
         let made = make(convert::to_version(resource, target.version, before.clone()))?;
         let mut errors = Vec::new();
         if !replace {
@@ -94,7 +94,13 @@ impl Change {
         let definition = if resource.builtin == Some(Builtin::Crd) && !target.status {
             crd::establish(&mut object, Some(&before), &mut errors)
         } else {
-            admit::check_content(target, &mut object, Some(&before), &mut errors);
+            // Lent as a value, for the schema speaks of values, and taken back.
+            let value = Value::Object(before);
+            admit::check_content(target, &mut object, Some(&value), &mut errors);
+            before = match value {
+                Value::Object(map) => map,
+                _ => Json::new(),
+            };
             None
         };
         if !errors.is_empty() {
@@ -230,7 +236,7 @@ fn commit(
     state: &mut State,
     target: &Target,
     old: &Arc<Object>,
-    change: &Change,
+    change: &mut Change,
     options: &WriteOptions,
 ) -> Result<Option<Arc<Object>>, Failure> {
     let resource = &target.resource;
@@ -246,13 +252,14 @@ fn commit(
         return Ok(Some(old.clone()));
     }
     if options.dry_run {
-        return Ok(Some(Arc::new(Object::new(resource, change.object.clone(), old.revision))));
+        return Ok(Some(Arc::new(Object::new(resource, std::mem::take(&mut change.object), old.revision))));
     }
+    let object = std::mem::take(&mut change.object);
     let stored = if ends {
         state.remove(resource.table, &old.key);
-        Arc::new(Object::new(resource, change.object.clone(), state.revision))
+        Arc::new(Object::new(resource, object, state.revision))
     } else {
-        let stored = state.put(resource, change.object.clone());
+        let stored = state.put(resource, object);
         if let Some(definition) = &change.definition {
             state.define(definition.clone());
         }

@@ -83,8 +83,8 @@ impl Object {
     }
 
     fn build(resource: &Resource, object: Json, revision: u64) -> Self {
-        // A tree of JSON values always has a text.
-        let json = Bytes::from(serde_json::to_vec(&object).unwrap_or_default());
+        // A tree of JSON values always has a text. It is kept for long, so it keeps no more room than it needs.
+        let json = Bytes::from(serde_json::to_vec(&object).unwrap_or_default().into_boxed_slice());
         Self {
             key: Key::new(meta::text(&object, "namespace"), meta::text(&object, "name")),
             uid: meta::text(&object, "uid").into(),

@@ -18,7 +18,7 @@ use kube_embedded::Server;
 use serde_json::{Value, json};
 
 /// How long a server may take for what it does in the background.
-pub const DEADLINE: Duration = Duration::from_secs(60);
+pub const DEADLINE: Duration = Duration::from_mins(3);
 
 const JSON: &str = "application/json";
 const MERGE: &str = "application/merge-patch+json";
