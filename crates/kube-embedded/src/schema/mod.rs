@@ -8,7 +8,6 @@ mod validate;
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use kube::core::cel::CompiledSchema;
 use regex::Regex;
 use serde_json::Value;
 
@@ -123,8 +122,8 @@ pub(crate) struct Schema {
     pub not: Option<Box<Schema>>,
     /// Whether this node or one below it has a default.
     pub has_defaults: bool,
-    /// Rules of this node and of all below it.
-    pub rules: Option<Box<CompiledSchema>>,
+    /// Rules of this node.
+    pub rules: Option<Box<cel::Rules>>,
     /// Whether a node below this one has rules.
     pub rules_below: bool,
 }
