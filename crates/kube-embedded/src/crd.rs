@@ -252,9 +252,9 @@ fn columns(version: &Value, path: &Path<'_>, errors: &mut Violations) -> Vec<Col
             }),
             Err(why) => {
                 errors.push(FieldError::invalid_str(
-                    at.field("jsonPath").to_string(),
+                    at.field("JSONPath").to_string(),
                     text("jsonPath"),
-                    &why,
+                    &format!("must be a simple json path starting with .: {why}"),
                 ));
             }
         }

@@ -76,6 +76,9 @@ impl FaultRates {
     }
 }
 
+/// A rate, whether the fault fits the request, and the fault.
+type Draw = (u32, bool, fn() -> Fault);
+
 /// A generator and what it draws.
 #[derive(Debug, Clone)]
 pub(crate) struct RandomFaults {
@@ -98,7 +101,7 @@ impl RandomFaults {
         let changes = matches!(info.verb, Verb::Update | Verb::Patch | Verb::Delete);
         let many = matches!(info.verb, Verb::List | Verb::Watch);
         let write = info.verb.is_write();
-        let plain: [(u32, bool, fn() -> Fault); 9] = [
+        let plain: [Draw; 9] = [
             (rates.conflict, changes, Fault::conflict),
             (rates.gone, many, Fault::gone),
             (rates.too_many_requests, true, || Fault::too_many_requests(1)),

@@ -186,7 +186,7 @@ impl Table {
     /// The revision behind which a watch sees the last `count` changes up to a revision once more.
     pub fn revision_before(&self, revision: u64, count: usize) -> u64 {
         let end = self.changes.partition_point(|c| c.revision <= revision);
-        match self.changes.range(..end).rev().take(count).last() {
+        match self.changes.get(end.saturating_sub(count)).filter(|c| c.revision <= revision) {
             Some(change) => change.revision - 1,
             None => revision,
         }

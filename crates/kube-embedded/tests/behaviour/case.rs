@@ -146,7 +146,7 @@ impl Case {
             case: self.clone(),
             base: base.to_owned(),
             api_version: api_version.to_owned(),
-            kind: kind.to_owned(),
+            type_name: kind.to_owned(),
         }
     }
 
@@ -327,12 +327,12 @@ pub struct Kind {
     /// The path of the collection.
     pub base: String,
     pub api_version: String,
-    pub kind: String,
+    type_name: String,
 }
 
 impl Kind {
     fn complete(&self, mut object: Value) -> Vec<u8> {
-        for (field, value) in [("apiVersion", &self.api_version), ("kind", &self.kind)] {
+        for (field, value) in [("apiVersion", &self.api_version), ("kind", &self.type_name)] {
             if object.get(field).is_none() {
                 object[field] = value.as_str().into();
             }

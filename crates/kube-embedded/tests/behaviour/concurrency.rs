@@ -102,15 +102,14 @@ cases! {
         widgets.make("a", json!({})).await;
         let tag = |n: usize| json!({ "spec": { "tags": { format!("k{n}"): "v" } } });
         let patches = (0..20).map(|n| widgets.merge("a", tag(n)));
+        let mut taken = 0;
         for answer in futures::future::join_all(patches).await {
-            // The real server gives up after five lost races.
+            // The real server gives up after some lost races.
             assert!(matches!(answer.code, 200 | 409), "{}", answer.text);
-            if answer.code == 409 {
-                continue;
-            }
+            taken += usize::from(answer.code == 200);
         }
-        let found = widgets.get("a").await.is(200)["spec"]["tags"].as_object().unwrap().len();
-        assert!(found >= 15, "{found}");
+        assert!(taken > 0);
+        assert_eq!(widgets.get("a").await.is(200)["spec"]["tags"].as_object().unwrap().len(), taken);
     }
 
     async fn a_status_patch_with_a_stale_version_is_a_conflict(case) {

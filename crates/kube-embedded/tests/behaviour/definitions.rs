@@ -134,7 +134,7 @@ cases! {
             "FieldValueInvalid", "spec.additionalPrinterColumns[0].type").await;
         refused(&case, |c| c["spec"]["versions"][0]["additionalPrinterColumns"] =
             json!([{ "name": "X", "type": "string", "jsonPath": "spec.color" }]),
-            "FieldValueInvalid", "spec.additionalPrinterColumns[0].jsonPath").await;
+            "FieldValueInvalid", "spec.additionalPrinterColumns[0].JSONPath").await;
     }
 
     async fn a_group_is_a_domain(case) {

@@ -122,13 +122,13 @@ cases! {
 
     async fn namespaces_are_selected_by_phase(case) {
         let query = format!("fieldSelector=status.phase%3DActive,metadata.name%3D{}", case.namespace);
-        assert_eq!(case.namespaces().names(&query).await, [case.namespace.clone()]);
+        assert_eq!(case.namespaces().names(&query).await, [case.namespace.as_str()]);
         let query = format!("fieldSelector=status.phase%3DTerminating,metadata.name%3D{}", case.namespace);
         assert_eq!(case.namespaces().names(&query).await.len(), 0);
     }
 
     async fn namespaces_carry_their_name_as_a_label(case) {
         let query = format!("labelSelector=kubernetes.io/metadata.name%3D{}", case.namespace);
-        assert_eq!(case.namespaces().names(&query).await, [case.namespace.clone()]);
+        assert_eq!(case.namespaces().names(&query).await, [case.namespace.as_str()]);
     }
 }
