@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::{
     resource::{
         Builtin, CRDS, Cell, Column, FieldDef, NAMESPACES, Resource, TableId, Version, age_column, column,
-        first_of_column, name_column, path_column,
+        first_of_column, name_column, path_column, reference_column,
     },
     schema::Schema,
 };
@@ -22,6 +22,7 @@ struct Spec {
     short: &'static [&'static str],
     namespaced: bool,
     has_status: bool,
+    categories: &'static [&'static str],
     columns: Vec<Column>,
     fields: Vec<FieldDef>,
     schema: Value,
@@ -29,8 +30,11 @@ struct Spec {
 
 impl Spec {
     fn build(self) -> Resource {
-        let mut columns = vec![name_column()];
-        columns.extend(self.columns);
+        let mut columns = self.columns;
+        // The table of events has its name column further behind.
+        if !matches!(self.builtin, Builtin::Event | Builtin::EventV1) {
+            columns.insert(0, name_column());
+        }
         let version = Version {
             name: self.version.into(),
             served: true,
@@ -48,11 +52,7 @@ impl Spec {
             kind: self.kind.into(),
             list_kind: format!("{}List", self.kind).into(),
             short_names: self.short.iter().map(|s| (*s).to_owned()).collect(),
-            categories: if self.builtin == Builtin::Crd {
-                vec!["api-extensions".to_owned()]
-            } else {
-                Vec::new()
-            },
+            categories: self.categories.iter().map(|s| (*s).to_owned()).collect(),
             namespaced: self.namespaced,
             versions: vec![version],
             storage: 0,
@@ -72,6 +72,10 @@ pub(crate) fn builtins() -> Vec<Resource> {
         event(Builtin::EventV1).build(),
         lease().build(),
         crd().build(),
+        service().build(),
+        review(Builtin::AccessReview, 7, "authorization.k8s.io", "SelfSubjectAccessReview").build(),
+        review(Builtin::RulesReview, 8, "authorization.k8s.io", "SelfSubjectRulesReview").build(),
+        review(Builtin::UserReview, 9, "authentication.k8s.io", "SelfSubjectReview").build(),
     ]
 }
 
@@ -98,6 +102,7 @@ fn namespace() -> Spec {
         short: &["ns"],
         namespaced: false,
         has_status: true,
+        categories: &[],
         columns: vec![path_column("Status", "string", 0, ".status.phase"), age_column()],
         fields: vec![FieldDef::new("status.phase", "status.phase", false)],
         schema: object(json!({
@@ -126,6 +131,7 @@ fn secret() -> Spec {
         short: &[],
         namespaced: true,
         has_status: false,
+        categories: &[],
         columns: vec![
             path_column("Type", "string", 0, ".type"),
             column("Data", "string", 0, Cell::Count(&["data"])),
@@ -151,6 +157,7 @@ fn config_map() -> Spec {
         short: &["cm"],
         namespaced: true,
         has_status: false,
+        categories: &[],
         columns: vec![column("Data", "string", 0, Cell::Count(&["data", "binaryData"])), age_column()],
         fields: Vec::new(),
         schema: object(json!({
@@ -171,6 +178,7 @@ fn lease() -> Spec {
         short: &[],
         namespaced: true,
         has_status: false,
+        categories: &[],
         columns: vec![path_column("Holder", "string", 0, ".spec.holderIdentity"), age_column()],
         fields: Vec::new(),
         schema: object(json!({ "spec": object(json!({
@@ -228,6 +236,7 @@ fn event(builtin: Builtin) -> Spec {
         short: &["ev"],
         namespaced: true,
         has_status: false,
+        categories: &[],
         columns: event_columns(modern),
         fields: event_fields(modern),
         schema: object(properties),
@@ -243,13 +252,26 @@ fn event_columns(modern: bool) -> Vec<Column> {
         &[".series.lastObservedTime", ".lastTimestamp", ".deprecatedLastTimestamp", ".eventTime"],
     );
     let message = if modern { ".note" } else { ".message" };
+    let source = if modern { ".deprecatedSource.component" } else { ".source.component" };
+    let reporter = if modern { ".reportingController" } else { ".reportingComponent" };
+    let first_seen = first_of_column(
+        "First Seen",
+        "date",
+        1,
+        &[".firstTimestamp", ".deprecatedFirstTimestamp", ".eventTime"],
+    );
+    let count = [".series.count", ".count", ".deprecatedCount"];
     vec![
         last_seen,
         path_column("Type", "string", 0, ".type"),
         path_column("Reason", "string", 0, ".reason"),
-        path_column("Kind", "string", 0, &format!("{object}.kind")),
-        path_column("Object", "string", 0, &format!("{object}.name")),
+        reference_column("Object", 0, object),
+        path_column("Subobject", "string", 1, &format!("{object}.fieldPath")),
+        first_of_column("Source", "string", 1, &[source, reporter]),
         path_column("Message", "string", 0, message),
+        first_seen,
+        first_of_column("Count", "string", 1, &count),
+        Column { priority: 1, ..name_column() },
     ]
 }
 
@@ -300,7 +322,8 @@ fn crd() -> Spec {
         short: &["crd", "crds"],
         namespaced: false,
         has_status: true,
-        columns: vec![path_column("Created At", "date", 0, ".metadata.creationTimestamp")],
+        categories: &["api-extensions"],
+        columns: vec![path_column("Created At", "string", 0, ".metadata.creationTimestamp")],
         fields: Vec::new(),
         schema: object(json!({
             "spec": object(json!({
@@ -313,5 +336,53 @@ fn crd() -> Spec {
                 "observedGeneration": { "type": "integer" },
             })),
         })),
+    }
+}
+
+fn service() -> Spec {
+    let open = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
+    Spec {
+        builtin: Builtin::Service,
+        table: 6,
+        group: "",
+        version: "v1",
+        plural: "services",
+        kind: "Service",
+        short: &["svc"],
+        namespaced: true,
+        has_status: false,
+        categories: &["all"],
+        columns: vec![
+            path_column("Type", "string", 0, ".spec.type"),
+            path_column("Cluster-IP", "string", 0, ".spec.clusterIP"),
+            path_column("External-IP", "string", 0, ".spec.externalIPs"),
+            path_column("Port(s)", "string", 0, ".spec.ports"),
+            age_column(),
+        ],
+        fields: Vec::new(),
+        schema: object(json!({ "spec": open, "status": open })),
+    }
+}
+
+fn review(builtin: Builtin, table: u32, group: &'static str, kind: &'static str) -> Spec {
+    let open = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
+    Spec {
+        builtin,
+        table,
+        group,
+        version: "v1",
+        plural: match builtin {
+            Builtin::AccessReview => "selfsubjectaccessreviews",
+            Builtin::RulesReview => "selfsubjectrulesreviews",
+            _ => "selfsubjectreviews",
+        },
+        kind,
+        short: &[],
+        namespaced: false,
+        has_status: false,
+        categories: &[],
+        columns: Vec::new(),
+        fields: Vec::new(),
+        schema: object(json!({ "spec": open, "status": open })),
     }
 }

@@ -11,7 +11,7 @@ use crate::{
     meta::{self, Json},
     names,
     resource::{self, Cell, Column, FieldDef, Resource, TableId, Version},
-    schema::{Schema, Violations},
+    schema::{Schema, Type, Violations},
 };
 
 /// Fills in what a CRD may leave out, and its status.
@@ -71,6 +71,9 @@ pub(crate) fn establish(crd: &mut Json, old: Option<&Json>, errors: &mut Violati
     }
     check_names(crd, old, errors);
     check_versions(crd, errors);
+    if old.is_some() {
+        check_stored_versions(crd, errors);
+    }
     let (fields, versions) = compile_versions(crd, errors);
     if !errors.is_empty() {
         return None;
@@ -135,6 +138,11 @@ fn check_names(crd: &Json, old: Option<&Json>, errors: &mut Violations) {
 
 fn check_versions(crd: &Json, errors: &mut Violations) {
     let storage = versions(crd).filter(|v| v.get("storage") == Some(&Value::Bool(true))).count();
+    let names: Vec<Option<&Value>> = versions(crd).map(|v| v.get("name")).collect();
+    if (1..names.len()).any(|i| names[..i].contains(&names[i])) {
+        let all = Value::Array(names.iter().map(|n| n.cloned().unwrap_or_default()).collect());
+        errors.push(FieldError::invalid("spec.versions", &all, "must contain unique version names"));
+    }
     if versions(crd).next().is_none() {
         errors.push(FieldError::required("spec.versions", "must have at least one version"));
     } else if storage != 1 {
@@ -144,21 +152,60 @@ fn check_versions(crd: &Json, errors: &mut Violations) {
     }
 }
 
+/// A version that objects may be stored in has to stay.
+fn check_stored_versions(crd: &Json, errors: &mut Violations) {
+    let stored = crd.get("status").and_then(|s| s.get("storedVersions"));
+    for (index, name) in meta::strings(stored).into_iter().enumerate() {
+        if !versions(crd).any(|v| v.get("name").and_then(Value::as_str) == Some(name)) {
+            let field = format!("status.storedVersions[{index}]");
+            errors.push(FieldError::invalid_str(
+                field,
+                name,
+                "missing from spec.versions; must stay while objects are stored in it",
+            ));
+        }
+    }
+}
+
+/// Where the parts of a version stand in error messages.
+///
+/// The real server lifts what is the same in all versions up into the `spec` (its internal form of old) before it checks.
+struct Places<'a> {
+    schema: Path<'a>,
+    columns: Path<'a>,
+    selectable: Path<'a>,
+}
+
 fn compile_versions(crd: &Json, errors: &mut Violations) -> (Vec<FieldDef>, Vec<Version>) {
     let mut fields = Vec::new();
-    let root = Path::ROOT;
+    let (root, all) = (Path::ROOT, versions(crd).collect::<Vec<_>>());
     let spec = root.field("spec");
     let below = spec.field("versions");
-    let compiled = versions(crd)
-        .enumerate()
-        .map(|(index, version)| compile_version(version, &below.index(index), &mut fields, errors))
-        .collect();
+    let validation = spec.field("validation");
+    let same = |field: &str| all.windows(2).all(|w| w[0].get(field) == w[1].get(field));
+    let lifted = ["schema", "additionalPrinterColumns", "selectableFields"].map(same);
+    let mut compiled = Vec::new();
+    for (index, version) in all.iter().enumerate() {
+        let at = below.index(index);
+        let schema = at.field("schema");
+        let missing = version.pointer("/schema/openAPIV3Schema").is_none();
+        let places = Places {
+            schema: if lifted[0] && !missing { &validation } else { &schema }.field("openAPIV3Schema"),
+            columns: if lifted[1] { &spec } else { &at }.field("additionalPrinterColumns"),
+            selectable: if lifted[2] { &spec } else { &at }.field("selectableFields"),
+        };
+        let mut found = Vec::new();
+        compiled.push(compile_version(version, &at, &places, &mut fields, &mut found));
+        // What is the same in all versions is said once.
+        errors.extend(found.into_iter().filter(|e| index == 0 || e.field.starts_with("spec.versions")));
+    }
     (fields, compiled)
 }
 
 fn compile_version(
     version: &Value,
     path: &Path<'_>,
+    places: &Places<'_>,
     fields: &mut Vec<FieldDef>,
     errors: &mut Violations,
 ) -> Version {
@@ -166,32 +213,34 @@ fn compile_version(
     if let Some(why) = names::check_label(name) {
         errors.push(FieldError::invalid_str(path.field("name").to_string(), name, &why));
     }
-    let below = path.field("schema");
-    let below = below.field("openAPIV3Schema");
     let source = version.pointer("/schema/openAPIV3Schema").cloned();
     let schema = if let Some(source) = &source {
-        Schema::compile(source, &below, errors)
+        Schema::compile(source, &places.schema, errors)
     } else {
-        errors.push(FieldError::required(below.to_string(), "schemas are required"));
+        errors.push(FieldError::required(places.schema.to_string(), "schemas are required"));
         Schema::builtin(&json!({ "type": "object" }))
     };
     Version {
         name: name.into(),
         served: version.get("served") == Some(&Value::Bool(true)),
+        has_status: version.pointer("/subresources/status").is_some_and(|s| !s.is_null()),
+        columns: columns(version, &places.columns, errors).into(),
+        selectable: selectable(version, &schema, &places.selectable, fields, errors).into(),
         schema,
         open_api: Arc::new(source.unwrap_or_default()),
-        has_status: version.pointer("/subresources/status").is_some_and(|s| !s.is_null()),
-        columns: columns(version, path, errors).into(),
-        selectable: selectable(version, path, fields, errors).into(),
     }
 }
 
 fn columns(version: &Value, path: &Path<'_>, errors: &mut Violations) -> Vec<Column> {
     let mut columns = vec![resource::name_column()];
     let declared = version.get("additionalPrinterColumns").and_then(Value::as_array);
-    let below = path.field("additionalPrinterColumns");
     for (index, declared) in declared.into_iter().flatten().enumerate() {
         let text = |field: &str| declared.get(field).and_then(Value::as_str).unwrap_or_default();
+        let at = path.index(index);
+        if !matches!(text("type"), "boolean" | "date" | "integer" | "number" | "string") {
+            let why = "must be one of boolean,date,integer,number,string";
+            errors.push(FieldError::invalid_str(at.field("type").to_string(), text("type"), why));
+        }
         match JsonPath::parse(text("jsonPath")) {
             Ok(path) => columns.push(Column {
                 name: text("name").to_owned(),
@@ -202,11 +251,10 @@ fn columns(version: &Value, path: &Path<'_>, errors: &mut Violations) -> Vec<Col
                 cell: Cell::Path(path),
             }),
             Err(why) => {
-                let at = below.index(index);
                 errors.push(FieldError::invalid_str(
-                    at.field("jsonPath").to_string(),
+                    at.field("JSONPath").to_string(),
                     text("jsonPath"),
-                    &why,
+                    &format!("must be a simple json path starting with .: {why}"),
                 ));
             }
         }
@@ -219,34 +267,48 @@ fn columns(version: &Value, path: &Path<'_>, errors: &mut Violations) -> Vec<Col
 
 fn selectable(
     version: &Value,
+    schema: &Schema,
     path: &Path<'_>,
     fields: &mut Vec<FieldDef>,
     errors: &mut Violations,
 ) -> Vec<usize> {
-    let below = path.field("selectableFields");
     let mut selected = Vec::new();
     let declared = version.get("selectableFields").and_then(Value::as_array);
     for (index, declared) in declared.into_iter().flatten().enumerate() {
         let text = declared.get("jsonPath").and_then(Value::as_str).unwrap_or_default();
-        let at = below.index(index);
+        let at = path.index(index);
         let mut refuse = |why: &str| {
             errors.push(FieldError::invalid_str(at.field("jsonPath").to_string(), text, why));
         };
         let parsed = JsonPath::parse(text);
         let names = match &parsed {
             Err(why) => {
-                refuse(why);
+                refuse(&format!("is an invalid path: {why}"));
                 continue;
             }
             Ok(path) => path.fields().filter(|f| !f.is_empty()),
         };
         let Some(names) = names else {
-            refuse("does not refer to a valid field");
+            refuse("is an invalid path: does not refer to a valid field");
             continue;
         };
         if names.first() == Some(&"metadata") {
             refuse("must not point to fields in metadata");
             continue;
+        }
+        match schema.below(&names) {
+            None => {
+                refuse("is an invalid path: does not refer to a valid field");
+                continue;
+            }
+            Some(field) if !matches!(field.kind, Some(Type::String | Type::Boolean | Type::Integer)) => {
+                refuse(
+                    "must point to a field of type string, boolean or integer. Enum string fields and strings with \
+                     formats are allowed.",
+                );
+                continue;
+            }
+            Some(_) => {}
         }
         let name = names.join(".");
         let known = fields.iter().position(|f: &FieldDef| *f.name == *name);

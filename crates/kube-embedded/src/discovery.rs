@@ -10,14 +10,12 @@ use crate::{
         accept::{Format, Shape},
         render,
     },
-    openapi,
-    resource::{Builtin, Resource},
+    openapi, openapi_v2,
+    resource::Resource,
     server::Inner,
     status::ApiError,
     store::registry::Registry,
 };
-
-const VERBS: [&str; 8] = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
 
 /// Serves a path that is no resource.
 pub(crate) fn serve(
@@ -34,10 +32,15 @@ pub(crate) fn serve(
         return Ok(render::text(200, "ok"));
     }
     if let ["openapi", "v2"] = words.as_slice() {
+        let accepts = |v: &http::HeaderValue| v.to_str().is_ok_and(|v| v.contains("protobuf"));
+        if request.headers().get_all(http::header::ACCEPT).iter().any(accepts) {
+            let document = inner.with(|state| openapi_v2::document(&state.registry));
+            return Ok(render::with_type(200, document.into(), openapi_v2::MEDIA));
+        }
         return Err(ApiError::new(
             404,
             "NotFound",
-            "OpenAPI v2 is not served by the embedded API: use /openapi/v3",
+            "OpenAPI v2 is served by the embedded API in its protobuf form only: use /openapi/v3",
         ));
     }
     let aggregated = format.shape == Shape::Discovery;
@@ -131,7 +134,7 @@ fn resources(registry: &Registry, group: &str, version: &str) -> Option<Value> {
     for (resource, index) in in_version(registry, group, version) {
         list.push(json!({
             "name": &*resource.plural, "singularName": &*resource.singular, "namespaced": resource.namespaced,
-            "kind": &*resource.kind, "verbs": verbs(resource), "shortNames": resource.short_names,
+            "kind": &*resource.kind, "verbs": resource.verbs(), "shortNames": resource.short_names,
             "categories": resource.categories,
         }));
         if resource.versions.get(index).is_some_and(|v| v.has_status) {
@@ -147,13 +150,6 @@ fn resources(registry: &Registry, group: &str, version: &str) -> Option<Value> {
             "kind": "APIResourceList", "apiVersion": "v1", "groupVersion": group_version, "resources": list,
         })
     })
-}
-
-fn verbs(resource: &Resource) -> Vec<&'static str> {
-    VERBS
-        .into_iter()
-        .filter(|v| *v != "deletecollection" || resource.builtin != Some(Builtin::Namespace))
-        .collect()
 }
 
 fn aggregate(registry: &Registry, pick: impl Fn(&str) -> bool) -> Value {
@@ -182,7 +178,7 @@ fn aggregated_resource(resource: &Resource, index: usize, version: &str) -> Valu
     let mut item = json!({
         "resource": &*resource.plural, "responseKind": kind,
         "scope": if resource.namespaced { "Namespaced" } else { "Cluster" },
-        "singularResource": &*resource.singular, "verbs": verbs(resource), "shortNames": resource.short_names,
+        "singularResource": &*resource.singular, "verbs": resource.verbs(), "shortNames": resource.short_names,
         "categories": resource.categories,
     });
     if resource.versions.get(index).is_some_and(|v| v.has_status) {

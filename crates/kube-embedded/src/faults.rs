@@ -3,6 +3,7 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use crate::{
+    random::{FaultRates, RandomFaults},
     request::{RequestInfo, Verb},
     status::ApiError,
 };
@@ -26,6 +27,8 @@ pub enum Fault {
     },
     /// The request is carried out, but its client sees the connection break instead of the answer.
     LoseAnswer,
+    /// The request is carried out, but its client is told 504 with the reason `Timeout`.
+    TimeOutAfter,
     /// The connection breaks before anything is done.
     Refuse,
     /// No answer ever comes, and nothing is done.
@@ -35,6 +38,10 @@ pub enum Fault {
     Hold,
     /// The request is carried out after this time.
     Delay(Duration),
+    /// A list may show the past: what was so many revisions ago, but nothing older than the `resourceVersion` that the
+    /// request asks for. Only lists that a real server may answer from its cache are touched: those with a
+    /// `resourceVersion` (`0` is any) that is not to be met exactly, and no continue token.
+    StaleList(u64),
     /// The watch is served, with the faults named; other requests are served as they are.
     Watch(WatchFault),
 }
@@ -80,6 +87,13 @@ impl Fault {
         Self::status(503, "ServiceUnavailable", "the server is currently unable to handle the request")
     }
 
+    /// 504: the server gave up, and nothing was done.
+    pub fn timed_out() -> Self {
+        let message =
+            "Timeout: request did not complete within requested timeout - context deadline exceeded";
+        Self::status(504, "Timeout", message)
+    }
+
     /// Ends a watch after so many events.
     pub fn cut_watch_after(events: usize) -> Self {
         Self::Watch(WatchFault { cut_after: Some(events), ..WatchFault::default() })
@@ -109,6 +123,9 @@ pub struct WatchFault {
     pub delay: Option<Duration>,
     /// No bookmark is sent, except the one that ends the initial events.
     pub withhold_bookmarks: bool,
+    /// A watch that resumes from a resource version begins so many changes before it, so that its client sees events
+    /// again, in their order. (What can't happen on a real server is that events change places.)
+    pub repeat: usize,
 }
 
 type Decide = Arc<dyn Fn(&RequestInfo) -> Fault + Send + Sync>;
@@ -244,6 +261,7 @@ impl FaultRule {
 enum Step {
     Rule(Box<FaultRule>),
     Decide(Decide),
+    Random(Box<RandomFaults>),
 }
 
 /// Decides for each request what goes wrong with it: the first rule or closure that names a fault wins.
@@ -285,6 +303,19 @@ impl FaultPlan {
         self
     }
 
+    /// A plan that draws a fault, or none, for each request, in order of arrival: equal seeds, rates and requests give
+    /// equal faults. Rules and closures may stand behind it.
+    ///
+    /// ```
+    /// use kube_embedded::{FaultPlan, FaultRates, Server};
+    /// let rates = FaultRates { conflict: 50, watch_cut: 200, ..FaultRates::default() };
+    /// let server = Server::builder().faults(FaultPlan::random(7, rates)).build();
+    /// # let _ = server;
+    /// ```
+    pub fn random(seed: u64, rates: FaultRates) -> Self {
+        Self { steps: vec![Step::Random(Box::new(RandomFaults::new(seed, rates)))] }
+    }
+
     pub(crate) fn push(&mut self, rule: FaultRule) {
         self.steps.push(Step::Rule(Box::new(rule)));
     }
@@ -294,6 +325,7 @@ impl FaultPlan {
             let fault = match step {
                 Step::Rule(rule) => rule.strike(info),
                 Step::Decide(decide) => decide(info),
+                Step::Random(random) => random.strike(info),
             };
             if fault != Fault::None {
                 return fault;

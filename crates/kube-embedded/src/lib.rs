@@ -16,6 +16,37 @@
 //! # }
 //! ```
 //!
+//! Over HTTP, for kubectl and other processes:
+//!
+//! ```no_run
+//! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+//! let server = kube_embedded::Server::builder().build();
+//! let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
+//! std::fs::write("kubeconfig", server.kubeconfig(&format!("http://{}", listener.local_addr()?)))?;
+//! server.serve(listener, std::future::pending()).await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # What goes wrong on purpose
+//!
+//! ```
+//! # use k8s_openapi::api::core::v1::ConfigMap;
+//! # use kube::{Api, api::ListParams};
+//! use kube_embedded::{Fault, FaultPlan, FaultRates, FaultRule, Server, Verb};
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() {
+//! let server = Server::builder().build();
+//! let api: Api<ConfigMap> = Api::default_namespaced(server.client("default"));
+//! server.add_fault(FaultRule::new(Fault::unavailable()).verb(Verb::List).resource("configmaps").times(1));
+//! assert!(api.list(&ListParams::default()).await.is_err());
+//! assert!(api.list(&ListParams::default()).await.is_ok());
+//!
+//! // Or by chance: the same seed and the same requests meet the same faults.
+//! server.set_faults(FaultPlan::random(7, FaultRates::all(20)));
+//! # }
+//! ```
+//!
 //! # How it is built
 //!
 //! The core is synchronous: one lock around tables, indexes and a counter. A request is routed ([`Verb`],
@@ -40,10 +71,13 @@ mod log;
 mod meta;
 mod names;
 mod openapi;
+mod openapi_v2;
 mod ops;
 mod patch;
+mod random;
 mod request;
 mod resource;
+mod reviews;
 mod schema;
 mod selector;
 mod server;
@@ -58,6 +92,7 @@ pub use self::{
     faults::{Fault, FaultPlan, FaultRule, WatchFault},
     http::{EmbeddedService, ResponseBody, TransportError},
     log::RequestRecord,
+    random::FaultRates,
     request::{RequestInfo, Verb},
     server::{Builder, InstallError, Server},
 };

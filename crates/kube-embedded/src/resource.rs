@@ -26,6 +26,21 @@ pub(crate) enum Builtin {
     EventV1,
     Lease,
     Crd,
+    /// Listed, always empty: `kubectl cluster-info` and `kubectl get all` ask for services.
+    Service,
+    /// `SelfSubjectAccessReview`: answered, never stored, like the next two.
+    AccessReview,
+    /// `SelfSubjectRulesReview`.
+    RulesReview,
+    /// `SelfSubjectReview`.
+    UserReview,
+}
+
+impl Builtin {
+    /// Whether objects of the kind are questions: answered, never stored.
+    pub const fn is_review(self) -> bool {
+        matches!(self, Self::AccessReview | Self::RulesReview | Self::UserReview)
+    }
 }
 
 /// A printer column.
@@ -46,6 +61,8 @@ pub(crate) enum Cell {
     Path(JsonPath),
     /// The first of these that is there.
     FirstOf(Vec<JsonPath>),
+    /// Kind in lower case and name of the object that the reference at this path names.
+    Reference(JsonPath),
     /// The number of entries of an object or list, summed over several fields.
     Count(&'static [&'static str]),
 }
@@ -123,6 +140,19 @@ impl Resource {
         if self.group.is_empty() { name.to_owned() } else { format!("{}/{name}", self.group) }
     }
 
+    /// What may be done with the objects, in the words of RBAC.
+    pub fn verbs(&self) -> &'static [&'static str] {
+        const ALL: &[&str] =
+            &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
+        const NO_COLLECTION: &[&str] = &["create", "delete", "get", "list", "patch", "update", "watch"];
+        match self.builtin {
+            Some(Builtin::Namespace) => NO_COLLECTION,
+            Some(Builtin::Service) => &["get", "list", "watch"],
+            Some(review) if review.is_review() => &["create"],
+            _ => ALL,
+        }
+    }
+
     /// Whether the objects carry a generation that follows their content.
     pub fn has_generation(&self) -> bool {
         matches!(self.builtin, None | Some(Builtin::Crd))
@@ -131,6 +161,11 @@ impl Resource {
     /// Whether a stored object is served in this version as it is stored.
     pub fn stored_as(&self, version: usize) -> bool {
         version == self.storage && self.builtin != Some(Builtin::EventV1)
+    }
+
+    /// Whether a PUT of an object that is not there creates it.
+    pub fn is_created_by_update(&self) -> bool {
+        matches!(self.builtin, Some(Builtin::Lease | Builtin::Event | Builtin::EventV1))
     }
 
     /// Whether a PUT without a resource version is taken.
@@ -167,6 +202,11 @@ pub(crate) fn age_column() -> Column {
 pub(crate) fn path_column(name: &str, kind: &str, priority: i64, path: &str) -> Column {
     // A path of our own that does not parse shows nothing, which the tests of the tables would notice.
     column(name, kind, priority, Cell::Path(JsonPath::parse(path).unwrap_or_default()))
+}
+
+/// A column that shows what a reference names, as `kind/name`.
+pub(crate) fn reference_column(name: &str, priority: i64, path: &str) -> Column {
+    column(name, "string", priority, Cell::Reference(JsonPath::parse(path).unwrap_or_default()))
 }
 
 /// As [`path_column`], for a value that may stand in several places.

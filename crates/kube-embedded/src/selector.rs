@@ -1,6 +1,6 @@
 //! Label and field selectors.
 
-use crate::{meta::Json, status::ApiError};
+use crate::{meta::Json, names, status::ApiError};
 
 /// One condition on labels.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,7 +39,13 @@ impl LabelSelector {
             .into_iter()
             .map(str::trim)
             .filter(|part| !part.is_empty())
-            .map(|part| parse_requirement(part).ok_or_else(|| refuse(part)))
+            .map(|part| {
+                let requirement = parse_requirement(part).ok_or_else(|| refuse(part))?;
+                match requirement.fault() {
+                    Some(why) => Err(ApiError::bad_request(format!("unable to parse requirement: {why}"))),
+                    None => Ok(requirement),
+                }
+            })
             .collect::<Result<Vec<_>, _>>()
             .map(Self)
     }
@@ -57,6 +63,22 @@ impl LabelSelector {
 }
 
 impl Requirement {
+    /// What is wrong with the key or a value, if anything.
+    fn fault(&self) -> Option<String> {
+        let invalid = |text: &str, why: &str| format!("<nil>: Invalid value: {text:?}: {why}");
+        if let Some(why) = names::check_qualified(&self.key) {
+            return Some(invalid(&self.key, &why));
+        }
+        let number = matches!(self.operator, Operator::Greater | Operator::Less);
+        self.values.iter().find_map(|value| {
+            if number && value.parse::<i64>().is_err() {
+                let why = "for 'Gt', 'Lt' operators, the value must be an integer";
+                return Some(invalid(value, why));
+            }
+            names::check_label_value(value).map(|why| invalid(value, &why))
+        })
+    }
+
     fn holds(&self, found: Option<&str>) -> bool {
         let listed = |v: &str| self.values.iter().any(|w| w == v);
         let number = |v: &str| v.parse::<i64>().ok();

@@ -289,7 +289,7 @@ impl Server {
         };
         let target = self.inner.target_of(&object)?;
         let status = object.get("status").cloned();
-        match create::create(&self.inner, &target, object.clone(), WriteOptions::default()) {
+        match create::create(&self.inner, &target, object.clone(), &WriteOptions::default()) {
             Err(Failure::Api(error)) if error.reason == "AlreadyExists" => {
                 self.replace(&target, object)?;
             }
@@ -303,7 +303,7 @@ impl Server {
                     old.insert("status".into(), status.clone());
                     Ok(old)
                 };
-                done(update::update(&self.inner, &target, WriteOptions::default(), false, &make))
+                done(update::update(&self.inner, &target, &WriteOptions::default(), false, &make))
             }
             _ => Ok(()),
         }
@@ -316,7 +316,7 @@ impl Server {
             crate::meta::metadata_mut(&mut new).insert("resourceVersion".into(), version.into());
             Ok(new)
         };
-        done(update::update(&self.inner, target, WriteOptions::default(), true, &make))
+        done(update::update(&self.inner, target, &WriteOptions::default(), true, &make))
     }
 
     /// One stored object in its storage version; `kind` is a kind or plural name, `namespace` empty for cluster-wide kinds.

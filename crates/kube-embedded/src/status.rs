@@ -168,6 +168,17 @@ impl ApiError {
         Self::new(422, "Invalid", format!("{kind} \"{name}\" is invalid: {text}")).with_details(details)
     }
 
+    /// 422 for options of a request, such as `ListOptions`.
+    pub fn invalid_options(kind: &str, errors: &[FieldError]) -> Self {
+        Self::invalid(Subject { group: "meta.k8s.io", plural: "", kind }, "", errors)
+    }
+
+    /// 422 for what a patch leads to but can't be read as an object; `why` says what is wrong.
+    pub fn invalid_patch(patched: &Value, why: &str) -> Self {
+        let error = FieldError::invalid_str("patch", &patched.to_string(), why);
+        Self::invalid(Subject { group: "", plural: "", kind: "" }, "", &[error])
+    }
+
     /// The `Status` object of this error.
     pub fn to_json(&self) -> Value {
         let mut status = json!({

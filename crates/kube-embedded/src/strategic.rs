@@ -92,6 +92,7 @@ fn merge_list(entries: &mut Vec<Value>, changes: &[Value], key: &str) -> Result<
         *entries = changes.iter().filter(|c| directive(c).is_none()).cloned().collect();
         return Ok(());
     }
+    let mut new = Vec::new();
     for change in changes {
         let found = entries.iter().position(|e| same(e, change, key));
         match (directive(change), found) {
@@ -101,9 +102,11 @@ fn merge_list(entries: &mut Vec<Value>, changes: &[Value], key: &str) -> Result<
                     merge(entry, change)?;
                 }
             }
-            (_, None) => entries.push(change.clone()),
+            (_, None) => new.push(change.clone()),
         }
     }
+    // As in the real server, what is new comes before what only the server knows.
+    entries.splice(0..0, new);
     Ok(())
 }
 

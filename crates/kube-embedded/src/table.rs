@@ -55,6 +55,10 @@ fn cell(column: &Column, value: &Value, now: Timestamp) -> Value {
             return Value::from(fields.iter().map(count).sum::<usize>().to_string());
         }
         Cell::Path(path) => path.first(value).cloned(),
+        Cell::Reference(path) => path.first(value).map(|reference| {
+            let text = |field: &str| reference.get(field).and_then(Value::as_str).unwrap_or_default();
+            format!("{}/{}", text("kind").to_lowercase(), text("name")).into()
+        }),
         Cell::FirstOf(paths) => {
             paths.iter().filter_map(|path| path.first(value)).find(|found| !found.is_null()).cloned()
         }

@@ -372,6 +372,10 @@ fn register(
     } else {
         VecDeque::new()
     };
+    let asked = match options.fault.repeat {
+        0 => asked,
+        count => table.revision_before(asked, count),
+    };
     table.watchers.insert(id, Watcher { info: target.info.clone(), waker: None, cut: None });
     Ok((id, if from_now { current } else { asked }, initial))
 }

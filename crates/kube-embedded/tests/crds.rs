@@ -42,7 +42,7 @@ async fn objects_go_with_their_crd() {
     let crds: Api<CustomResourceDefinition> = Api::all(client.clone());
     crds.delete("widgets.example.com", &DeleteParams::default()).await.unwrap();
     assert_eq!(server.count("Widget"), 1);
-    assert_eq!(refusal(api.create(&params(), &widget("new")).await).code, 405);
+    assert_eq!(refusal(api.create(&params(), &widget("new")).await).code, 403);
     let patch = Patch::Merge(json!({ "metadata": { "finalizers": null } }));
     api.patch("held", &PatchParams::default(), &patch).await.unwrap();
     assert_eq!(refusal(crds.get("widgets.example.com").await).code, 404);
@@ -97,15 +97,15 @@ async fn crds_that_make_no_sense_are_refused_by_field() {
         ),
         (
             change(&format!("{schema}/properties/spec/properties/size"), json!({})),
-            "spec.versions[0].schema.openAPIV3Schema.properties[spec].properties[size].type: Required value: must not be empty for specified object fields",
+            "spec.validation.openAPIV3Schema.properties[spec].properties[size].type: Required value: must not be empty for specified object fields",
         ),
         (
             change(&format!("{schema}/properties/spec/x-kubernetes-validations/0/rule"), json!("self.")),
-            "spec.versions[0].schema.openAPIV3Schema.properties[spec].x-kubernetes-validations[0].rule: Invalid value: \"self.\": compilation failed",
+            "spec.validation.openAPIV3Schema.properties[spec].x-kubernetes-validations[0].rule: Invalid value: \"self.\": compilation failed",
         ),
         (
             change("/spec/versions/0/selectableFields/0/jsonPath", json!("spec.ownerName")),
-            "spec.versions[0].selectableFields[0].jsonPath: Invalid value: \"spec.ownerName\": expected [ or . but got: spec.ownerName",
+            "spec.selectableFields[0].jsonPath: Invalid value: \"spec.ownerName\": is an invalid path: expected [ or . but got: spec.ownerName",
         ),
     ];
     for (crd, message) in table {

@@ -11,7 +11,7 @@ use kube::{
     Api,
     api::{ListParams, Patch, PatchParams, PostParams, WatchParams},
 };
-use kube_embedded::{Clock, Fault, FaultPlan, FaultRule, Server, TokioClock, Verb, WatchFault};
+use kube_embedded::{Clock, Fault, FaultPlan, FaultRates, FaultRule, Server, TokioClock, Verb, WatchFault};
 use serde_json::json;
 
 fn params() -> PostParams {
@@ -32,6 +32,7 @@ async fn errors_are_answered_as_planned_and_nothing_is_done() {
         (Fault::too_many_requests(3), 429, "TooManyRequests"),
         (Fault::internal(), 500, "InternalError"),
         (Fault::unavailable(), 503, "ServiceUnavailable"),
+        (Fault::timed_out(), 504, "Timeout"),
     ];
     for (fault, code, reason) in table {
         server.set_faults(FaultPlan::new().rule(FaultRule::new(fault).verb(Verb::Create).times(1)));
@@ -223,4 +224,113 @@ async fn equal_seeds_and_requests_give_equal_contents() {
         serde_json::to_string(&server.snapshot()).unwrap()
     };
     assert_eq!(run().await, run().await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_may_be_done_though_it_timed_out() {
+    let server = server();
+    let api: Api<ConfigMap> = Api::default_namespaced(server.client("default"));
+    server.add_fault(FaultRule::new(Fault::TimeOutAfter).verb(Verb::Create).times(1));
+    let refused = refusal(api.create(&params(), &map("a")).await);
+    assert_eq!((refused.code, refused.reason.as_str()), (504, "Timeout"));
+    assert_eq!(server.count("ConfigMap"), 1);
+    assert_eq!(server.requests()[0].code, 504);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_is_stale_only_where_the_protocol_allows_it() {
+    let server = server();
+    let api: Api<ConfigMap> = Api::default_namespaced(server.client("default"));
+    for name in ["a", "b", "c"] {
+        api.create(&params(), &map(name)).await.unwrap();
+    }
+    let newest = server.resource_version();
+    server.add_fault(FaultRule::new(Fault::StaleList(2)).verb(Verb::List));
+    let count = async |params: ListParams| {
+        let list = api.list(&params).await.unwrap();
+        (list.items.len(), list.metadata.resource_version.unwrap().parse::<u64>().unwrap())
+    };
+    assert_eq!(count(ListParams::default()).await, (3, newest), "the newest was asked for");
+    assert_eq!(count(ListParams::default().at("0")).await, (1, newest - 2));
+    let second = (newest - 1).to_string();
+    assert_eq!(count(ListParams::default().at(&second)).await, (2, newest - 1), "never older than asked");
+    let exact = ListParams::default().at(&newest.to_string()).matching(kube::api::VersionMatch::Exact);
+    assert_eq!(count(exact).await, (3, newest));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_repeats_events_where_it_resumes() {
+    let server = server();
+    let api: Api<ConfigMap> = Api::default_namespaced(server.client("default"));
+    for name in ["a", "b", "c", "d"] {
+        api.create(&params(), &map(name)).await.unwrap();
+    }
+    let third = (server.resource_version() - 1).to_string();
+    let names = async || {
+        let stream = api.watch(&WatchParams::default().timeout(1), &third).await.unwrap();
+        let events: Vec<_> = stream.try_collect().await.unwrap();
+        let name = |e: kube::api::WatchEvent<ConfigMap>| match e {
+            kube::api::WatchEvent::Added(map) => map.metadata.name,
+            _ => None,
+        };
+        events.into_iter().filter_map(name).collect::<Vec<String>>().concat()
+    };
+    assert_eq!(names().await, "d");
+    let repeat = WatchFault { repeat: 2, ..WatchFault::default() };
+    server.add_fault(FaultRule::new(Fault::Watch(repeat)).verb(Verb::Watch));
+    assert_eq!(names().await, "bcd", "in their order");
+}
+
+#[tokio::test(start_paused = true)]
+async fn bookmarks_are_withheld() {
+    let server = server();
+    let api: Api<ConfigMap> = Api::default_namespaced(server.client("default"));
+    let bookmarks = async || {
+        let stream = api.watch(&WatchParams::default().timeout(200), "0").await.unwrap();
+        let events: Vec<_> = stream.try_collect().await.unwrap();
+        events.iter().filter(|e| matches!(e, kube::api::WatchEvent::Bookmark(_))).count()
+    };
+    assert!(bookmarks().await > 2);
+    let withhold = WatchFault { withhold_bookmarks: true, ..WatchFault::default() };
+    server.add_fault(FaultRule::new(Fault::Watch(withhold)).verb(Verb::Watch));
+    assert_eq!(bookmarks().await, 0);
+}
+
+/// What clients see, and when, while faults strike by chance.
+async fn trace(seed: u64) -> Vec<String> {
+    let clock = TokioClock::starting_at("2030-01-01T00:00:00Z".parse().unwrap());
+    let began = tokio::time::Instant::now();
+    let server = Server::builder().seed(1).clock(Arc::new(clock)).build();
+    server.apply_crd(common::widget_crd()).unwrap();
+    server.set_faults(FaultPlan::random(seed, FaultRates::all(60)));
+    let api = widgets(&server.client("default"), "default");
+    let mut lines = Vec::new();
+    let mut note = |what: String| lines.push(format!("{:?} {what}", began.elapsed()));
+    for n in 0..60 {
+        let name = format!("w{}", n % 7);
+        note(format!(
+            "{:?}",
+            api.create(&params(), &widget(&name)).await.map(|w| w.metadata.resource_version)
+        ));
+        let patch = Patch::Merge(json!({ "spec": { "size": n % 6 } }));
+        note(format!("{:?}", api.patch(&name, &PatchParams::default(), &patch).await.map(|w| w.data)));
+        note(format!("{:?}", api.list(&ListParams::default().at("0")).await.map(|l| l.items.len())));
+        match api.watch(&WatchParams::default().timeout(2), "3").await {
+            Ok(stream) => note(format!("{:?}", stream.map_err(|e| e.to_string()).collect::<Vec<_>>().await)),
+            Err(error) => note(error.to_string()),
+        }
+    }
+    lines.extend(server.requests().iter().map(|r| format!("{r:?}")));
+    lines.push(serde_json::to_string(&server.snapshot()).unwrap());
+    lines
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_same_seed_gives_the_same_trace() {
+    let first = trace(5).await;
+    assert_eq!(first, trace(5).await);
+    assert_ne!(first, trace(6).await);
+    for text in ["Conflict", "TooManyRequests", "Timeout", "connection refused", "410"] {
+        assert!(first.iter().any(|l| l.contains(text)), "{text} never struck");
+    }
 }

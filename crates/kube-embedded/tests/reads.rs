@@ -383,7 +383,7 @@ async fn bodies_that_cannot_be_read_are_refused() {
     let table = [
         ("application/json", "{", 400),
         ("application/json", "[]", 400),
-        ("application/json", wrong_kind, 400),
+        ("application/json", wrong_kind, 422),
         ("application/json", &long, 413),
         ("text/plain", "{}", 415),
         (

@@ -346,7 +346,7 @@ async fn strict_field_validation_names_the_unknown_field() {
     api.create(&params(), &widget_with("a", spec)).await.unwrap();
     let patch = Patch::Merge(json!({ "spec": { "color": "red" } }));
     let refused = refusal(api.patch("a", &strict, &patch).await);
-    assert_eq!((refused.code, refused.reason.as_str()), (400, "BadRequest"));
+    assert_eq!((refused.code, refused.reason.as_str()), (422, "Invalid"));
     assert!(
         refused.message.ends_with("strict decoding error: unknown field \"spec.color\""),
         "{}",

@@ -8,21 +8,25 @@ use serde_json::Value;
 use super::{
     Answer, Incoming, ResponseBody, TransportError,
     accept::{Format, Shape},
+    input,
     path::Route,
     query::Query,
     render,
 };
 use crate::{
     discovery,
+    field::FieldError,
     meta::{self, Json},
     ops::{
-        Failure, Outcome, Target, create,
+        Failure, Outcome, Target, WriteOptions, create,
         delete::{self, DeleteOptions},
         filter::Filter,
         read, update,
     },
     patch::PatchBody,
     request::Verb,
+    resource::Builtin,
+    reviews,
     server::Inner,
     status::ApiError,
     watch::{WatchOptions, WatchStream},
@@ -78,6 +82,9 @@ fn check_place(target: &Target) -> Result<(), ApiError> {
     if !target.resource.namespaced && !target.namespace.is_empty() {
         return Err(ApiError::unknown_path());
     }
+    if !target.resource.verbs().contains(&info.verb.as_str()) {
+        return Err(ApiError::method_not_allowed());
+    }
     let everywhere = target.resource.namespaced && target.namespace.is_empty();
     match info.verb {
         Verb::List | Verb::Watch => Ok(()),
@@ -95,22 +102,35 @@ fn operate(inner: &Inner, target: &Target, incoming: &Incoming, query: &Query) -
     match target.info.verb {
         Verb::Get if *method == Method::GET => Ok(inner.with(|s| read::get(s, target))?),
         Verb::List if *method == Method::GET => {
-            let (filter, options) = (filter()?, query.list_options()?);
+            query.check_list_options(false)?;
+            let (filter, mut options) = (filter()?, query.list_options()?);
+            options.stale = incoming.stale;
             Ok(inner.with(|s| read::list(s, target, &filter, &options))?)
         }
+        Verb::Create if target.resource.builtin.is_some_and(Builtin::is_review) => {
+            Ok(Outcome::Value(201, reviews::answer(target, &read_body(incoming)?.0)?))
+        }
         Verb::Create => {
-            let body = read_body(incoming)?;
-            create::create(inner, target, body, query.write_options()?)
+            let (body, options) = read_write(incoming, query, "CreateOptions")?;
+            create::create(inner, target, body, &options)
         }
         Verb::Update => {
-            let body = read_body(incoming)?;
+            let (body, options) = read_write(incoming, query, "UpdateOptions")?;
             check_name(target, &body)?;
-            update::update(inner, target, query.write_options()?, true, &|_| Ok(body.clone()))
+            let made = update::update(inner, target, &options, true, &|_| Ok(body.clone()));
+            match made {
+                Err(Failure::Api(error)) if error.code == 404 && target.resource.is_created_by_update() => {
+                    create::create(inner, target, body, &options)
+                }
+                made => made,
+            }
         }
         Verb::Patch => {
             let builtin = target.resource.builtin.is_some();
-            let patch = PatchBody::read(&content_type(incoming), incoming.request.body(), builtin)?;
-            update::update(inner, target, query.write_options()?, false, &|old| patch.apply(old))
+            let (patch, repeated) =
+                PatchBody::read(&content_type(incoming), incoming.request.body(), builtin)?;
+            let options = WriteOptions { repeated, patch: true, ..query.write_options("PatchOptions")? };
+            update::update(inner, target, &options, false, &|old| patch.apply(old))
         }
         Verb::Delete => delete::delete(inner, target, &delete_options(incoming, query)?),
         Verb::DeleteCollection => {
@@ -133,7 +153,7 @@ fn check_name(target: &Target, body: &Json) -> Result<(), ApiError> {
 }
 
 fn delete_options(incoming: &Incoming, query: &Query) -> Result<DeleteOptions, ApiError> {
-    let body = if incoming.request.body().is_empty() { Json::new() } else { read_body(incoming)? };
+    let body = if incoming.request.body().is_empty() { Json::new() } else { read_body(incoming)?.0 };
     DeleteOptions::read(&body, &|name| query.get(name).map(str::to_owned))
 }
 
@@ -144,9 +164,10 @@ fn watch(
     query: &Query,
     format: Format,
 ) -> Result<Response<ResponseBody>, Failure> {
+    query.check_list_options(true)?;
     let filter = Filter::new(target, query.text("labelSelector"), query.text("fieldSelector"))?;
     let options = WatchOptions {
-        resource_version: read::parse_version(query.text("resourceVersion"))?,
+        resource_version: read::watch_version(query.text("resourceVersion"))?,
         bookmarks: query.flag("allowWatchBookmarks"),
         initial: initial_events(query)?,
         timeout: query.number("timeoutSeconds")?.map(std::time::Duration::from_secs),
@@ -158,25 +179,15 @@ fn watch(
     Ok(render::stream(stream))
 }
 
+/// Whether a watch begins with what is there and marks the end of that by a bookmark.
 fn initial_events(query: &Query) -> Result<bool, ApiError> {
     if !query.flag("sendInitialEvents") {
         return Ok(false);
     }
-    if query.text("resourceVersionMatch") != "NotOlderThan" {
-        return Err(ApiError::new(
-            422,
-            "Invalid",
-            "ListOptions.meta.k8s.io \"\" is invalid: resourceVersionMatch: Forbidden: sendInitialEvents requires setting \
-             resourceVersionMatch to NotOlderThan",
-        ));
-    }
     if !query.flag("allowWatchBookmarks") {
-        return Err(ApiError::new(
-            422,
-            "Invalid",
-            "ListOptions.meta.k8s.io \"\" is invalid: sendInitialEvents: Forbidden: sendInitialEvents is forbidden without \
-             allowWatchBookmarks",
-        ));
+        let why = "sendInitialEvents is forbidden without allowWatchBookmarks";
+        let error = FieldError::forbidden("sendInitialEvents", why);
+        return Err(ApiError::invalid_options("ListOptions", &[error]));
     }
     Ok(true)
 }
@@ -193,16 +204,15 @@ fn content_type(incoming: &Incoming) -> String {
         .to_ascii_lowercase()
 }
 
-/// Reads the object in a body.
-fn read_body(incoming: &Incoming) -> Result<Json, ApiError> {
+/// Reads the object in a body, and what is to be said of fields that stand in it twice.
+fn read_body(incoming: &Incoming) -> Result<(Json, Vec<String>), ApiError> {
     let body = incoming.request.body();
-    let parsed: Result<Value, String> = match content_type(incoming).as_str() {
-        "" | "application/json" | "*/*" => serde_json::from_slice(body).map_err(|e| e.to_string()),
-        "application/yaml" | "application/x-yaml" | "text/yaml" => {
-            serde_saphyr::from_slice_with_options(body, serde_saphyr::options! { strict_booleans: true })
-                .map_err(|e| e.to_string())
+    let parsed = match content_type(incoming).as_str() {
+        "" | "application/json" | "*/*" => input::json(body),
+        "application/yaml" | "application/x-yaml" | "text/yaml" => input::yaml(body),
+        "application/vnd.kubernetes.protobuf" => {
+            super::protobuf::decode(body).map(|object| (Value::Object(object), Vec::new()))
         }
-        "application/vnd.kubernetes.protobuf" => super::protobuf::decode(body).map(Value::Object),
         _ => {
             return Err(ApiError::unsupported_media_type(
                 "application/json, application/yaml, application/vnd.kubernetes.protobuf",
@@ -210,7 +220,8 @@ fn read_body(incoming: &Incoming) -> Result<Json, ApiError> {
         }
     };
     match parsed {
-        Ok(Value::Object(object)) => Ok(object),
+        Ok((Value::Object(object), repeated)) => Ok((object, repeated)),
+        Ok((Value::Null, repeated)) => Ok((Json::new(), repeated)),
         Ok(_) => Err(ApiError::bad_request(
             "the object provided is unrecognized (must be of type Object): the body holds no object",
         )),
@@ -219,4 +230,10 @@ fn read_body(incoming: &Incoming) -> Result<Json, ApiError> {
              {why}"
         ))),
     }
+}
+
+/// Reads the object of a write with the options of its request.
+fn read_write(incoming: &Incoming, query: &Query, kind: &str) -> Result<(Json, WriteOptions), ApiError> {
+    let (body, repeated) = read_body(incoming)?;
+    Ok((body, WriteOptions { repeated, ..query.write_options(kind)? }))
 }

@@ -3,6 +3,7 @@
 pub(crate) mod accept;
 pub(crate) mod body;
 pub(crate) mod dispatch;
+pub(crate) mod input;
 pub(crate) mod path;
 mod protobuf;
 pub(crate) mod query;
@@ -20,6 +21,7 @@ use crate::{
     faults::{Fault, WatchFault},
     request::RequestInfo,
     server::{Inner, Reply, Server, lock},
+    status::ApiError,
 };
 
 /// The largest body that is taken, as in the real server.
@@ -51,6 +53,8 @@ pub(crate) struct Incoming {
     pub route: path::Route,
     pub info: Arc<RequestInfo>,
     pub watch_fault: WatchFault,
+    /// How many revisions old the answer to a list may be.
+    pub stale: u64,
 }
 
 /// A request that waits for its release.
@@ -77,13 +81,22 @@ pub(crate) async fn handle(server: Server, actor: Arc<str>, request: Request<Byt
     let info = Arc::new(info);
     lock(&inner.log).arrived(&info);
     let fault = lock(&inner.faults).strike(&info);
-    let mut incoming = Incoming { request, route, info, watch_fault: WatchFault::default() };
+    let mut incoming = Incoming { request, route, info, watch_fault: WatchFault::default(), stale: 0 };
     match fault {
         Fault::None => {}
         Fault::Refuse => return Err(TransportError::Refused),
         Fault::Hang => std::future::pending().await,
         Fault::Delay(time) => tokio::time::sleep(time).await,
         Fault::Watch(watch) => incoming.watch_fault = watch,
+        Fault::StaleList(by) => incoming.stale = by,
+        Fault::TimeOutAfter => {
+            let (format, number) = (accept::Format::of(&incoming.request), incoming.info.number);
+            drop(finish(&inner, incoming)?);
+            lock(&inner.log).answered(number, 504);
+            let message =
+                "Timeout: request did not complete within requested timeout - context deadline exceeded";
+            return Ok(render::error(&ApiError::new(504, "Timeout", message), format));
+        }
         Fault::LoseAnswer => {
             let _ = finish(&inner, incoming);
             return Err(TransportError::AnswerLost);

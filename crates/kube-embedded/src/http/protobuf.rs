@@ -149,6 +149,31 @@ const DELETE_OPTIONS: &[Field] = &[
     (5, "dryRun", Form::Texts),
 ];
 
+const ACCESS_REVIEW_SPEC: &[Field] = &[
+    (
+        1,
+        "resourceAttributes",
+        Form::Object(&[
+            (1, "namespace", Form::Text),
+            (2, "verb", Form::Text),
+            (3, "group", Form::Text),
+            (4, "version", Form::Text),
+            (5, "resource", Form::Text),
+            (6, "subresource", Form::Text),
+            (7, "name", Form::Text),
+        ]),
+    ),
+    (2, "nonResourceAttributes", Form::Object(&[(1, "path", Form::Text), (2, "verb", Form::Text)])),
+];
+
+const ACCESS_REVIEW: &[Field] =
+    &[(1, "metadata", Form::Object(META)), (2, "spec", Form::Object(ACCESS_REVIEW_SPEC))];
+
+const RULES_REVIEW: &[Field] =
+    &[(1, "metadata", Form::Object(META)), (2, "spec", Form::Object(&[(1, "namespace", Form::Text)]))];
+
+const USER_REVIEW: &[Field] = &[(1, "metadata", Form::Object(META))];
+
 const TYPE_META: &[Field] = &[(1, "apiVersion", Form::Text), (2, "kind", Form::Text)];
 
 const ENVELOPE: &[Field] = &[(1, "type", Form::Object(TYPE_META)), (2, "raw", Form::Bytes)];
@@ -169,6 +194,9 @@ pub(super) fn decode(body: &[u8]) -> Result<Json, String> {
         ("v1", "Event") => EVENT,
         ("events.k8s.io/v1", "Event") => MODERN_EVENT,
         ("coordination.k8s.io/v1", "Lease") => LEASE,
+        ("authorization.k8s.io/v1", "SelfSubjectAccessReview") => ACCESS_REVIEW,
+        ("authorization.k8s.io/v1", "SelfSubjectRulesReview") => RULES_REVIEW,
+        ("authentication.k8s.io/v1", "SelfSubjectReview") => USER_REVIEW,
         (_, "DeleteOptions") => DELETE_OPTIONS,
         _ => {
             return Err(format!("{kind} of {version} is not read from protobuf by the embedded API"));

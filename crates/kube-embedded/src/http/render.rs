@@ -55,7 +55,7 @@ fn bytes(code: u16, json: Bytes, yaml: bool) -> Response<ResponseBody> {
     with_type(code, json, "application/json")
 }
 
-fn with_type(code: u16, body: Bytes, media: &'static str) -> Response<ResponseBody> {
+pub(crate) fn with_type(code: u16, body: Bytes, media: &'static str) -> Response<ResponseBody> {
     let mut response = Response::new(ResponseBody::once(body));
     // Codes come from this crate or from a fault; one that is none becomes 500.
     *response.status_mut() = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
@@ -72,7 +72,7 @@ pub(crate) fn outcome(
     include: &str,
 ) -> Response<ResponseBody> {
     match outcome {
-        Outcome::Status(status) => value(200, &status, format.yaml),
+        Outcome::Value(code, found) => value(code, &found, format.yaml),
         Outcome::One { code, object, warnings } => {
             let json = match format.shape {
                 Shape::Table => {

@@ -5,15 +5,15 @@ use std::sync::{Arc, LazyLock};
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use serde_json::{Value, json};
 
-use super::{FieldValidation, Received, Target, WriteOptions};
+use super::{FieldValidation, Received, Target, WriteOptions, builtin};
 use crate::{
     convert,
     field::{FieldError, Path},
     meta::{self, Json},
     names,
     resource::{Builtin, Resource},
-    schema::{Schema, Violations},
-    status::ApiError,
+    schema::{Schema, Violations, unchanged},
+    status::{ApiError, Subject},
     store::gc,
 };
 
@@ -42,7 +42,7 @@ static METADATA: LazyLock<Arc<Schema>> = LazyLock::new(|| {
 pub(crate) fn receive(
     target: &Target,
     mut object: Json,
-    options: WriteOptions,
+    options: &WriteOptions,
 ) -> Result<Received, ApiError> {
     check_identity(target, &object)?;
     let mut dropped = Vec::new();
@@ -50,7 +50,10 @@ pub(crate) fn receive(
     if let Some(version) = target.version() {
         version.schema.prune_object(&mut object, true, &Path::ROOT, &mut dropped);
     }
-    let warnings = report(target, &dropped, options)?;
+    if target.resource.builtin.is_some() {
+        check_types(target, &object, options)?;
+    }
+    let warnings = report(target, &object, &dropped, options)?;
     let mut object = convert::to_storage(&target.resource, object);
     if target.resource.namespaced && meta::text(&object, "namespace").is_empty() {
         meta::metadata_mut(&mut object).insert("namespace".into(), Value::from(&*target.namespace));
@@ -58,7 +61,7 @@ pub(crate) fn receive(
     Ok(Received { object, warnings })
 }
 
-fn check_identity(target: &Target, object: &Json) -> Result<(), ApiError> {
+pub(crate) fn check_identity(target: &Target, object: &Json) -> Result<(), ApiError> {
     let text = |field: &str| object.get(field).and_then(Value::as_str).unwrap_or_default();
     let wanted = target.resource.api_version(target.version);
     let (version, kind) = (text("apiVersion"), text("kind"));
@@ -66,6 +69,9 @@ fn check_identity(target: &Target, object: &Json) -> Result<(), ApiError> {
         return Err(ApiError::bad_request(format!(
             "the API version in the data ({version}) does not match the expected API version ({wanted})"
         )));
+    }
+    if target.resource.builtin.is_none() {
+        check_custom_identity(target, object)?;
     }
     if !kind.is_empty() && *kind != *target.resource.kind {
         return Err(ApiError::bad_request(format!(
@@ -81,6 +87,49 @@ fn check_identity(target: &Target, object: &Json) -> Result<(), ApiError> {
         ));
     }
     Ok(())
+}
+
+/// Built-in kinds are decoded into types: a value of a wrong type is no object at all.
+fn check_types(target: &Target, object: &Json, options: &WriteOptions) -> Result<(), ApiError> {
+    let Some(version) = target.version() else { return Ok(()) };
+    let mut errors = Vec::new();
+    for (name, schema) in &version.schema.properties {
+        if let Some(value) = object.get(name).filter(|v| !v.is_null()) {
+            schema.validate(value, &Path::ROOT.field(name), &mut errors);
+        }
+    }
+    let Some(error) = errors.first() else { return Ok(()) };
+    if options.patch {
+        return Err(ApiError::invalid_patch(&Value::Object(object.clone()), &error.message()));
+    }
+    Err(ApiError::bad_request(format!(
+        "{kind} in version \"{}\" cannot be handled as a {kind}: {}",
+        version.name,
+        error.message(),
+        kind = target.resource.kind,
+    )))
+}
+
+/// Custom objects must say what they are.
+fn check_custom_identity(target: &Target, object: &Json) -> Result<(), ApiError> {
+    let text = |field: &str| object.get(field).and_then(Value::as_str).unwrap_or_default();
+    for (field, name) in [("kind", "Kind"), ("apiVersion", "apiVersion")] {
+        if text(field).is_empty() {
+            let shown = Value::Object(object.clone());
+            return Err(ApiError::bad_request(format!("Object '{name}' is missing in '{shown}'")));
+        }
+    }
+    let kind = text("kind");
+    if *kind == *target.resource.kind {
+        return Ok(());
+    }
+    let must = format!("must be {}", target.resource.kind);
+    let subject = Subject { kind, ..target.resource.subject() };
+    Err(ApiError::invalid(
+        subject,
+        meta::text(object, "name"),
+        &[FieldError::invalid_str("kind", kind, &must)],
+    ))
 }
 
 fn prune_metadata(object: &mut Json, dropped: &mut Vec<String>) -> Result<(), ApiError> {
@@ -103,12 +152,22 @@ fn prune_metadata(object: &mut Json, dropped: &mut Vec<String>) -> Result<(), Ap
     }
 }
 
-fn report(target: &Target, dropped: &[String], options: WriteOptions) -> Result<Vec<String>, ApiError> {
-    let warnings: Vec<String> = dropped.iter().map(|f| format!("unknown field \"{f}\"")).collect();
+fn report(
+    target: &Target,
+    object: &Json,
+    dropped: &[String],
+    options: &WriteOptions,
+) -> Result<Vec<String>, ApiError> {
+    let unknown = dropped.iter().map(|f| format!("unknown field \"{f}\""));
+    let warnings: Vec<String> = options.repeated.iter().cloned().chain(unknown).collect();
     match options.fields {
         FieldValidation::Ignore => Ok(Vec::new()),
         FieldValidation::Warn => Ok(warnings),
         FieldValidation::Strict if warnings.is_empty() => Ok(warnings),
+        FieldValidation::Strict if options.patch => Err(ApiError::invalid_patch(
+            &Value::Object(object.clone()),
+            &format!("strict decoding error: {}", warnings.join(", ")),
+        )),
         FieldValidation::Strict => Err(ApiError::bad_request(format!(
             "{kind} in version \"{version}\" cannot be handled as a {kind}: strict decoding error: {}",
             warnings.join(", "),
@@ -119,7 +178,12 @@ fn report(target: &Target, dropped: &[String], options: WriteOptions) -> Result<
 }
 
 /// Fills in defaults and checks schema and rules; `old` is the stored object that this one replaces.
-pub(crate) fn check_content(target: &Target, object: &mut Json, old: Option<&Json>, errors: &mut Violations) {
+pub(crate) fn check_content(
+    target: &Target,
+    object: &mut Json,
+    old: Option<&Value>,
+    errors: &mut Violations,
+) {
     let Some(version) = target.version() else {
         return;
     };
@@ -128,26 +192,21 @@ pub(crate) fn check_content(target: &Target, object: &mut Json, old: Option<&Jso
     let mut value = Value::Object(std::mem::take(object));
     schema.apply_defaults(&mut value);
     let mut found = Vec::new();
-    if builtin {
-        // Events are stored as core events, so the schema of the other group does not fit here.
-        if target.resource.builtin != Some(Builtin::EventV1) {
-            schema.validate(&value, &Path::ROOT, &mut found);
-        }
-    } else {
+    // The types of built-in kinds were checked on arrival.
+    if !builtin {
         check_custom(schema, &value, old, &mut found);
     }
     if let Value::Object(map) = value {
         *object = map;
     }
     if builtin {
-        check_builtin(&target.resource, object, old, &mut found);
+        builtin::check(&target.resource, object, old.and_then(Value::as_object), &mut found);
     }
     errors.append(&mut found);
 }
 
-fn check_custom(schema: &Schema, value: &Value, old: Option<&Json>, errors: &mut Violations) {
-    let old = old.map(|o| Value::Object(o.clone()));
-    match &old {
+fn check_custom(schema: &Schema, value: &Value, old: Option<&Value>, errors: &mut Violations) {
+    match old {
         None => schema.validate(value, &Path::ROOT, errors),
         Some(old) => {
             schema.validate(value, &Path::ROOT, errors);
@@ -167,7 +226,12 @@ fn check_custom(schema: &Schema, value: &Value, old: Option<&Json>, errors: &mut
             ));
         }
     } else {
-        schema.check_rules(value, old.as_ref(), &Path::ROOT, errors);
+        let mut broken = Vec::new();
+        schema.check_rules(value, old, &Path::ROOT, &mut broken);
+        if let Some(old) = old {
+            broken.retain(|e| !unchanged(value, old, &e.field));
+        }
+        errors.append(&mut broken);
     }
 }
 
@@ -276,67 +340,5 @@ fn merge_string_data(secret: &mut Json) {
         if let Some(text) = value.as_str() {
             data[key] = BASE64.encode(text).into();
         }
-    }
-}
-
-fn check_builtin(resource: &Resource, object: &Json, old: Option<&Json>, errors: &mut Violations) {
-    let data_fields: &[&str] = match resource.builtin {
-        Some(Builtin::Secret) => &["data"],
-        Some(Builtin::ConfigMap) => &["data", "binaryData"],
-        _ => return,
-    };
-    for field in data_fields {
-        for key in object.get(*field).and_then(Value::as_object).into_iter().flatten().map(|(k, _)| k) {
-            let fits = !key.is_empty()
-                && key.len() <= 253
-                && key.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'));
-            if !fits {
-                errors.push(FieldError::invalid_str(
-                    format!("{field}[{key}]"),
-                    key,
-                    "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or \
-                     'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')",
-                ));
-            }
-        }
-    }
-    check_secret_type(resource, object, errors);
-    let Some(old) = old else { return };
-    if resource.builtin == Some(Builtin::Secret) && old.get("type") != object.get("type") {
-        let found = object.get("type").cloned().unwrap_or_default();
-        errors.push(FieldError::invalid("type", &found, "field is immutable"));
-    }
-    if old.get("immutable").and_then(Value::as_bool) == Some(true) {
-        for field in data_fields.iter().chain(&["immutable"]) {
-            if old.get(*field) != object.get(*field) {
-                errors.push(FieldError::forbidden(*field, "field is immutable when `immutable` is set"));
-            }
-        }
-    }
-}
-
-fn check_secret_type(resource: &Resource, secret: &Json, errors: &mut Violations) {
-    if resource.builtin != Some(Builtin::Secret) {
-        return;
-    }
-    let needed = match secret.get("type").and_then(Value::as_str) {
-        Some("kubernetes.io/dockerconfigjson") => ".dockerconfigjson",
-        Some("kubernetes.io/dockercfg") => ".dockercfg",
-        Some("kubernetes.io/ssh-auth") => "ssh-privatekey",
-        _ => return,
-    };
-    let Some(text) = secret.get("data").and_then(|d| d.get(needed)).and_then(Value::as_str) else {
-        errors.push(FieldError::required(format!("data[{needed}]"), ""));
-        return;
-    };
-    let is_json = || {
-        BASE64.decode(text).is_ok_and(|bytes| serde_json::from_slice::<serde::de::IgnoredAny>(&bytes).is_ok())
-    };
-    if needed != "ssh-privatekey" && !is_json() {
-        errors.push(FieldError::invalid_str(
-            format!("data[{needed}]"),
-            "<secret contents redacted>",
-            "invalid character",
-        ));
     }
 }

@@ -26,7 +26,7 @@ pub(crate) fn create(
     inner: &Inner,
     target: &Target,
     body: Json,
-    options: WriteOptions,
+    options: &WriteOptions,
 ) -> Result<Outcome, Failure> {
     let resource = &target.resource;
     let Received { mut object, warnings } = admit::receive(target, body, options)?;
@@ -47,7 +47,7 @@ pub(crate) fn create(
     let definition = check(target, &mut object)?;
     let stored = inner.with(|state| {
         for _ in 0..DRAWS {
-            match commit(inner, state, target, &object, options) {
+            match commit(inner, state, target, &mut object, options) {
                 Err(Failure::Api(error)) if drawn && error.reason == "AlreadyExists" => {
                     let suffix = state.new_suffix();
                     set_name(&mut object, &prefix, &suffix);
@@ -124,8 +124,8 @@ fn commit(
     inner: &Inner,
     state: &mut State,
     target: &Target,
-    object: &Json,
-    options: WriteOptions,
+    object: &mut Json,
+    options: &WriteOptions,
 ) -> Result<Arc<Object>, Failure> {
     let resource = &target.resource;
     let name = meta::text(object, "name");
@@ -134,16 +134,17 @@ fn commit(
     }
     state.check_namespace(resource, &target.namespace, name)?;
     if state.is_retiring(resource) {
-        return Err(ApiError::method_not_allowed().into());
+        let why = "create not allowed while custom resource definition is terminating";
+        return Err(ApiError::forbidden(resource.subject(), name, why).into());
     }
     let key = Key::new(&target.namespace, name);
     if state.get(resource.table, &key).is_some() {
         return Err(ApiError::already_exists(resource.subject(), name).into());
     }
     if options.dry_run {
-        return Ok(Arc::new(Object::new(resource, object.clone(), state.revision)));
+        return Ok(Arc::new(Object::unstored(resource, std::mem::take(object))));
     }
-    let stored = state.put(resource, object.clone());
+    let stored = state.put(resource, std::mem::take(object));
     state.settle(inner.now());
     Ok(stored)
 }

@@ -131,10 +131,14 @@ fn delete_key(
         return Err(ApiError::forbidden(resource.subject(), &key.name, why));
     }
     if options.dry_run {
-        return Ok(Outcome::Status(success(target, &object)));
+        return Ok(Outcome::Value(200, success(target, &object)));
     }
     let (left, gone) = state.delete(resource, key, options.finalizer(), inner.now()).ok_or_else(not_found)?;
-    if gone { Ok(Outcome::Status(success(target, &left))) } else { Ok(Outcome::one(200, left, Vec::new())) }
+    if gone {
+        Ok(Outcome::Value(200, success(target, &left)))
+    } else {
+        Ok(Outcome::one(200, left, Vec::new()))
+    }
 }
 
 fn success(target: &Target, object: &Object) -> Value {

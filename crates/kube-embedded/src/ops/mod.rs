@@ -1,6 +1,7 @@
 //! What requests do: read, create, update, patch, delete.
 
 pub(crate) mod admit;
+mod builtin;
 pub(crate) mod create;
 pub(crate) mod delete;
 pub(crate) mod filter;
@@ -50,10 +51,14 @@ pub(crate) enum FieldValidation {
 }
 
 /// Parameters that all writes take.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct WriteOptions {
     pub dry_run: bool,
     pub fields: FieldValidation,
+    /// Whether the object is made by a patch, which changes what is said of input that can't be read.
+    pub patch: bool,
+    /// What is said of fields that stand twice in the body.
+    pub repeated: Vec<String>,
 }
 
 /// Why a request has no result.
@@ -74,9 +79,19 @@ impl From<ApiError> for Failure {
 /// What a request came to.
 #[derive(Debug)]
 pub(crate) enum Outcome {
-    One { code: u16, object: Arc<Object>, warnings: Vec<String> },
-    Many { objects: Vec<Arc<Object>>, revision: u64, continues: Option<String>, remaining: Option<usize> },
-    Status(Value),
+    One {
+        code: u16,
+        object: Arc<Object>,
+        warnings: Vec<String>,
+    },
+    Many {
+        objects: Vec<Arc<Object>>,
+        revision: u64,
+        continues: Option<String>,
+        remaining: Option<usize>,
+    },
+    /// An answer that is no stored object, with its code.
+    Value(u16, Value),
 }
 
 impl Outcome {

@@ -36,7 +36,7 @@ pub(crate) type Make<'a> = &'a dyn Fn(Json) -> Result<Json, ApiError>;
 pub(crate) fn update(
     inner: &Inner,
     target: &Target,
-    options: WriteOptions,
+    options: &WriteOptions,
     replace: bool,
     make: Make<'_>,
 ) -> Result<Outcome, Failure> {
@@ -46,8 +46,8 @@ pub(crate) fn update(
         let old = inner
             .with(|state| state.get(resource.table, &key).cloned())
             .ok_or_else(|| ApiError::not_found(resource.subject(), &target.name))?;
-        let change = Change::prepare(inner, target, options, replace, &old, make)?;
-        if let Some(stored) = inner.with(|state| commit(inner, state, target, &old, &change, options))? {
+        let mut change = Change::prepare(inner, target, options, replace, &old, make)?;
+        if let Some(stored) = inner.with(|state| commit(inner, state, target, &old, &mut change, options))? {
             return Ok(Outcome::one(200, stored, change.warnings));
         }
         // Somebody else was faster; what they wrote is the new old.
@@ -65,15 +65,18 @@ impl Change {
     fn prepare(
         inner: &Inner,
         target: &Target,
-        options: WriteOptions,
+        options: &WriteOptions,
         replace: bool,
         old: &Object,
         make: Make<'_>,
     ) -> Result<Self, ApiError> {
         let resource = &target.resource;
-        let before = old.parse();
+        let mut before = old.parse();
         let made = make(convert::to_version(resource, target.version, before.clone()))?;
         let mut errors = Vec::new();
+        if !replace {
+            check_place(target, &made)?;
+        }
         let Received { mut object, warnings } = admit::receive(target, made, options)?;
         check_preconditions(target, &object, old, replace)?;
         keep_system_fields(&mut object, &before, &mut errors);
@@ -91,7 +94,13 @@ impl Change {
         let definition = if resource.builtin == Some(Builtin::Crd) && !target.status {
             crd::establish(&mut object, Some(&before), &mut errors)
         } else {
-            admit::check_content(target, &mut object, Some(&before), &mut errors);
+            // Lent as a value, for the schema speaks of values, and taken back.
+            let value = Value::Object(before);
+            admit::check_content(target, &mut object, Some(&value), &mut errors);
+            before = match value {
+                Value::Object(map) => map,
+                _ => Json::new(),
+            };
             None
         };
         if !errors.is_empty() {
@@ -104,9 +113,25 @@ impl Change {
     }
 }
 
+/// Whether a patch leaves an object where it is.
+fn check_place(target: &Target, object: &Json) -> Result<(), ApiError> {
+    let name = meta::text(object, "name");
+    if *name == *target.name {
+        return Ok(());
+    }
+    Err(ApiError::bad_request(format!(
+        "the name of the object ({name}) does not match the name on the URL ({})",
+        target.name
+    )))
+}
+
 fn check_preconditions(target: &Target, object: &Json, old: &Object, replace: bool) -> Result<(), ApiError> {
     let subject = target.resource.subject();
     let uid = meta::text(object, "uid");
+    if !uid.is_empty() && *uid != *old.uid && !replace {
+        let error = FieldError::invalid_str("metadata.uid", uid, "field is immutable");
+        return Err(ApiError::invalid(subject, &target.name, &[error]));
+    }
     if !uid.is_empty() && *uid != *old.uid {
         let why = format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {}", old.uid);
         return Err(ApiError::conflict(subject, &target.name, &why));
@@ -132,6 +157,10 @@ fn keep_system_fields(object: &mut Json, before: &Json, errors: &mut Vec<FieldEr
         errors.push(FieldError::invalid_str("metadata.name", name, "field is immutable"));
     }
     let old = meta::metadata(before);
+    let mark = meta::text(object, "deletionTimestamp");
+    if !mark.is_empty() && mark != meta::text(before, "deletionTimestamp") {
+        errors.push(FieldError::invalid_str("metadata.deletionTimestamp", mark, "field is immutable"));
+    }
     let new = meta::metadata_mut(object);
     for field in KEPT {
         match old.and_then(|m| m.get(field)) {
@@ -207,8 +236,8 @@ fn commit(
     state: &mut State,
     target: &Target,
     old: &Arc<Object>,
-    change: &Change,
-    options: WriteOptions,
+    change: &mut Change,
+    options: &WriteOptions,
 ) -> Result<Option<Arc<Object>>, Failure> {
     let resource = &target.resource;
     if state.fenced.contains(&target.info.actor) {
@@ -223,13 +252,14 @@ fn commit(
         return Ok(Some(old.clone()));
     }
     if options.dry_run {
-        return Ok(Some(Arc::new(Object::new(resource, change.object.clone(), old.revision))));
+        return Ok(Some(Arc::new(Object::new(resource, std::mem::take(&mut change.object), old.revision))));
     }
+    let object = std::mem::take(&mut change.object);
     let stored = if ends {
         state.remove(resource.table, &old.key);
-        Arc::new(Object::new(resource, change.object.clone(), state.revision))
+        Arc::new(Object::new(resource, object, state.revision))
     } else {
-        let stored = state.put(resource, change.object.clone());
+        let stored = state.put(resource, object);
         if let Some(definition) = &change.definition {
             state.define(definition.clone());
         }

@@ -10,24 +10,96 @@ use serde_json::Value;
 use super::{Additional, ListType, Schema};
 use crate::field::{FieldError, Path};
 
-/// Compiles the rules of one node, together with all below it; `None` when the node itself has none.
-pub(super) fn compile(
-    schema: &Value,
-    path: &Path<'_>,
-    errors: &mut Vec<FieldError>,
-) -> Option<Box<CompiledSchema>> {
+/// The rules of one node of a schema.
+#[derive(Debug)]
+pub(crate) struct Rules {
+    compiled: CompiledSchema,
+    /// The fields of the object that the rules speak of, when they speak of nothing else: only these are handed to the
+    /// evaluator, whose price is the size of what it gets.
+    fields: Option<Vec<String>>,
+}
+
+/// Compiles the rules of one node, without those below it; `None` when the node itself has none.
+pub(super) fn compile(schema: &Value, path: &Path<'_>, errors: &mut Vec<FieldError>) -> Option<Box<Rules>> {
     let rules = schema.get("x-kubernetes-validations")?.as_array()?;
     if rules.is_empty() {
         return None;
     }
-    let compiled = compile_schema(schema);
     let below = path.field("x-kubernetes-validations");
+    let empty = |rule: &Value| rule.get("rule").and_then(Value::as_str).unwrap_or_default().trim().is_empty();
+    if let Some(index) = rules.iter().position(empty) {
+        let field = below.index(index).field("rule").to_string();
+        errors.push(FieldError::required(field, "rule is not specified"));
+        return None;
+    }
+    let fields = fields_of(rules);
+    let compiled = compile_schema(&own_part(schema, fields.as_deref()));
     for (index, result) in compiled.validations.iter().enumerate() {
         if let Err(error) = result {
             errors.push(compilation_error(&below.index(index), error));
         }
     }
-    Some(Box::new(compiled))
+    Some(Box::new(Rules { compiled, fields }))
+}
+
+/// The fields that rules read from `self` and `oldSelf`; `None` when they use these as a whole.
+fn fields_of(rules: &[Value]) -> Option<Vec<String>> {
+    let mut fields = Vec::new();
+    for rule in rules {
+        for source in ["rule", "messageExpression"] {
+            collect_fields(rule.get(source).and_then(Value::as_str).unwrap_or_default(), &mut fields)?;
+        }
+    }
+    fields.sort_unstable();
+    fields.dedup();
+    Some(fields)
+}
+
+/// Adds each `x` of `self.x`. Whatever else is done with `self`, such as a call or an index, takes the whole: `None`. A
+/// `self` in a text counts too, which costs time and nothing else.
+fn collect_fields(source: &str, fields: &mut Vec<String>) -> Option<()> {
+    let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    for (at, _) in source.match_indices("elf") {
+        let start = source[..at].rfind(|c| !is_word(c)).map_or(0, |i| i + 1);
+        let rest = &source[at + 3..];
+        if !matches!(&source[start..at], "s" | "oldS") || rest.starts_with(is_word) {
+            continue;
+        }
+        let rest = rest.trim_start().strip_prefix('.')?.trim_start();
+        let end = rest.find(|c| !is_word(c)).unwrap_or(rest.len());
+        let (name, behind) = rest.split_at(end);
+        if name.is_empty() || name.starts_with("__") || behind.trim_start().starts_with('(') {
+            return None;
+        }
+        fields.push(name.to_owned());
+    }
+    Some(())
+}
+
+/// A schema without the rules below its root, and without the properties that its own do not speak of.
+fn own_part(schema: &Value, fields: Option<&[String]>) -> Value {
+    let mut own = schema.clone();
+    let Value::Object(map) = &mut own else { return own };
+    for (name, part) in map.iter_mut() {
+        if name != "x-kubernetes-validations" {
+            drop_rules(part);
+        }
+    }
+    if let (Some(fields), Some(Value::Object(properties))) = (fields, map.get_mut("properties")) {
+        properties.retain(|name, _| fields.contains(name));
+    }
+    own
+}
+
+fn drop_rules(part: &mut Value) {
+    match part {
+        Value::Object(map) => {
+            map.retain(|name, rules| name != "x-kubernetes-validations" || !rules.is_array());
+            map.values_mut().for_each(drop_rules);
+        }
+        Value::Array(list) => list.iter_mut().for_each(drop_rules),
+        _ => {}
+    }
 }
 
 fn compilation_error(path: &Path<'_>, error: &CompilationError) -> FieldError {
@@ -54,12 +126,24 @@ impl Schema {
             return;
         }
         if let Some(rules) = &self.rules {
-            let value = self.without_nulls(value);
-            let old = old.filter(|o| !o.is_null()).map(|o| self.without_nulls(o));
-            run(rules, &value, old.as_deref(), path, errors);
-        } else if self.rules_below {
+            let shown = self.shown(rules, value);
+            let old = old.filter(|o| !o.is_null()).map(|o| self.shown(rules, o));
+            run(&rules.compiled, &shown, old.as_deref(), path, errors);
+        }
+        if self.rules_below {
             self.check_rules_below(value, old, path, errors);
         }
+    }
+
+    /// The part of a value that rules speak of, as they see it.
+    fn shown<'a>(&self, rules: &Rules, value: &'a Value) -> Cow<'a, Value> {
+        let (Some(fields), Value::Object(map)) = (&rules.fields, value) else {
+            return self.without_nulls(value);
+        };
+        let part = fields.iter().filter_map(|f| Some((f.clone(), map.get(f)?.clone()))).collect();
+        let mut part = Value::Object(part);
+        self.drop_null_fields(&mut part);
+        Cow::Owned(part)
     }
 
     /// The value as rules see it: a field that is null counts as absent.
@@ -206,5 +290,34 @@ fn type_name(value: &Value) -> &'static str {
         Value::Number(n) if n.is_f64() => "number",
         Value::Number(_) => "integer",
         Value::Null => "null",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn rules_are_given_the_fields_that_they_speak_of() {
+        let table = [
+            ("self.a < 5", Some(vec!["a"])),
+            ("!has(self.a) || self.b.c == oldSelf.d", Some(vec!["a", "b", "d"])),
+            ("self.a.all(x, x == oldSelf . b)", Some(vec!["a", "b"])),
+            ("true", Some(vec![])),
+            ("myself.a == itself", Some(vec![])),
+            ("self == oldSelf", None),
+            ("self.all(x, x > 1)", None),
+            ("self['a'] == 1", None),
+            ("size(self) > 1", None),
+            ("self.__size__ > 1", None),
+            ("self.a == 1 && oldSelf != self", None),
+        ];
+        for (rule, wanted) in table {
+            let found = fields_of(&[json!({ "rule": rule })]);
+            let wanted = wanted.map(|w| w.into_iter().map(str::to_owned).collect::<Vec<_>>());
+            assert_eq!(found, wanted, "{rule}");
+        }
     }
 }

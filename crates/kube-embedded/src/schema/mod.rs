@@ -3,17 +3,17 @@
 mod cel;
 mod defaults;
 mod prune;
+mod structure;
 mod validate;
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use kube::core::cel::CompiledSchema;
 use regex::Regex;
 use serde_json::Value;
 
 use crate::field::{FieldError, Path};
 
-pub(crate) use validate::Violations;
+pub(crate) use validate::{Violations, unchanged};
 
 /// What an object may hold beside its named properties.
 #[derive(Debug)]
@@ -122,8 +122,8 @@ pub(crate) struct Schema {
     pub not: Option<Box<Schema>>,
     /// Whether this node or one below it has a default.
     pub has_defaults: bool,
-    /// Rules of this node and of all below it.
-    pub rules: Option<Box<CompiledSchema>>,
+    /// Rules of this node.
+    pub rules: Option<Box<cel::Rules>>,
     /// Whether a node below this one has rules.
     pub rules_below: bool,
 }
@@ -138,6 +138,7 @@ impl Schema {
     /// Compiles the schema of a CRD; everything wrong with it is added to `errors`.
     pub fn compile(schema: &Value, path: &Path<'_>, errors: &mut Vec<FieldError>) -> Arc<Self> {
         let parsed = Self::parse(schema, path, errors, Place::Root);
+        structure::check(schema, path, errors);
         if parsed.kind != Some(Type::Object) {
             let error = match parsed.kind {
                 None => FieldError::required(path.field("type").to_string(), "must not be empty at the root"),
@@ -199,6 +200,11 @@ impl Schema {
             rules: None,
             rules_below: false,
         };
+        if let Some(default) = &parsed.default
+            && place != Place::Branch
+        {
+            parsed.check_default(default, path, errors);
+        }
         let (mut defaults, mut rules) = (parsed.default.is_some(), false);
         for child in parsed.children() {
             defaults |= child.has_defaults;
@@ -207,6 +213,24 @@ impl Schema {
         (parsed.has_defaults, parsed.rules_below) = (defaults, rules);
         parsed.rules = cel::compile(schema, path, errors);
         parsed
+    }
+
+    /// Whether a default fits the schema that it stands in.
+    fn check_default(&self, default: &Value, path: &Path<'_>, errors: &mut Vec<FieldError>) {
+        let (mut default, mut found) = (default.clone(), Vec::new());
+        self.apply_defaults(&mut default);
+        self.validate(&default, &Path::ROOT, &mut found);
+        let at = path.field("default").to_string();
+        errors.extend(found.into_iter().map(|mut error| {
+            let inner = std::mem::take(&mut error.field);
+            error.field = if inner.is_empty() { at.clone() } else { format!("{at}.{inner}") };
+            error
+        }));
+    }
+
+    /// The schema of a field, by the names that lead to it.
+    pub fn below(&self, names: &[&str]) -> Option<&Self> {
+        names.iter().try_fold(self, |schema, name| schema.properties.get(*name))
     }
 
     fn children(&self) -> impl Iterator<Item = &Schema> {

@@ -75,8 +75,8 @@ impl Schema {
         };
         if !fits {
             let format = self.format.as_deref().unwrap_or_default();
-            let detail = format!("{path} in body must be of type {format}");
-            errors.push(FieldError::invalid(path.to_string(), value, &detail));
+            let detail = format!("Checked value must be of type integer with format {format} in {path}");
+            errors.push(FieldError::invalid_str("<nil>", "", &detail));
         }
         fits
     }
@@ -104,7 +104,7 @@ impl Schema {
             && !has_format(text, format)
         {
             let detail = format!("{path} in body must be of type {format}: {}", Value::from(text));
-            errors.push(FieldError::invalid_str(path.to_string(), text, &detail));
+            errors.push(FieldError::type_invalid(path.to_string(), text, &detail));
         }
     }
 
@@ -189,27 +189,43 @@ impl Schema {
             schema.validate(value, path, &mut found);
             found.is_empty()
         };
-        let mut fail = |detail: String| errors.push(FieldError::invalid(path.to_string(), value, &detail));
+        let mut fail = |detail: &str| {
+            // The real server names no field here and quotes the path.
+            let detail = format!("\"{path}\" {detail}");
+            errors.push(FieldError::invalid_str("<nil>", "", &detail));
+        };
         if !self.any_of.is_empty() && !self.any_of.iter().any(passes) {
-            fail(format!("{path} in body must validate at least one schema (anyOf)"));
-        }
-        if !self.one_of.is_empty() {
-            let count = self.one_of.iter().filter(|s| passes(s)).count();
-            if count != 1 {
-                let found = if count == 0 {
-                    "Found none valid".to_owned()
-                } else {
-                    format!("Found {count} valid alternatives")
-                };
-                fail(format!("{path} in body must validate one and only one schema (oneOf). {found}"));
+            fail("must validate at least one schema (anyOf)");
+            Self::explain(&self.any_of, value, path, errors);
+        } else if !self.one_of.is_empty() {
+            match self.one_of.iter().filter(|s| passes(s)).count() {
+                1 => {}
+                0 => {
+                    fail("must validate one and only one schema (oneOf). Found none valid");
+                    Self::explain(&self.one_of, value, path, errors);
+                }
+                count => fail(&format!(
+                    "must validate one and only one schema (oneOf). Found {count} valid alternatives"
+                )),
             }
         }
         if self.not.as_deref().is_some_and(passes) {
-            fail(format!("{path} in body must not validate the schema (not)"));
+            let detail = format!("\"{path}\" must not validate the schema (not)");
+            errors.push(FieldError::invalid_str("<nil>", "", &detail));
         }
         for schema in &self.all_of {
             schema.validate(value, path, errors);
         }
+    }
+
+    /// Adds what is wrong with the branch that comes nearest.
+    fn explain(branches: &[Schema], value: &Value, path: &Path<'_>, errors: &mut Violations) {
+        let found = branches.iter().map(|schema| {
+            let mut found = Vec::new();
+            schema.validate(value, path, &mut found);
+            found
+        });
+        errors.extend(found.min_by_key(Vec::len).unwrap_or_default());
     }
 }
 
@@ -317,7 +333,7 @@ fn is_go_duration(text: &str) -> bool {
 }
 
 /// Whether the value that an error names is the same in both objects. The path is the one that errors print.
-fn unchanged(new: &Value, old: &Value, field: &str) -> bool {
+pub(crate) fn unchanged(new: &Value, old: &Value, field: &str) -> bool {
     let mut pair = (new, old);
     for part in field.split('.').flat_map(|p| p.split_inclusive('[')) {
         let part = part.trim_end_matches(['[', ']']);

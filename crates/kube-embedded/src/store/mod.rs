@@ -45,7 +45,8 @@ impl State {
     pub fn new(seed: u64, window: usize) -> Self {
         let registry = Registry::new();
         let mut tables = BTreeMap::new();
-        for resource in registry.iter().filter(|r| r.builtin != Some(Builtin::EventV1)) {
+        let has_table = |builtin: Builtin| builtin != Builtin::EventV1 && !builtin.is_review();
+        for resource in registry.iter().filter(|r| r.builtin.is_none_or(has_table)) {
             tables.insert(resource.table, Table::new(resource.clone(), window, 0));
         }
         Self {

@@ -6,16 +6,36 @@ use bytes::Bytes;
 use serde_json::Value;
 
 use crate::{
+    field::Path,
     meta::{self, Json},
     resource::Resource,
     selector,
 };
 
 /// Namespace (empty for cluster-wide kinds) and name.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+///
+/// Keys are ordered as the paths `namespace/name`, like those of the real server's store: `team-a/x` comes before
+/// `team/x`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Key {
     pub namespace: Arc<str>,
     pub name: Arc<str>,
+}
+
+impl Ord for Key {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        if self.namespace == other.namespace {
+            return self.name.cmp(&other.name);
+        }
+        let end = std::iter::once(b'/');
+        self.namespace.bytes().chain(end.clone()).cmp(other.namespace.bytes().chain(end))
+    }
+}
+
+impl PartialOrd for Key {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
 }
 
 impl Key {
@@ -54,8 +74,17 @@ impl Object {
     /// Takes an object over at a revision, which is written into it.
     pub fn new(resource: &Resource, mut object: Json, revision: u64) -> Self {
         meta::metadata_mut(&mut object).insert("resourceVersion".into(), revision.to_string().into());
-        // A tree of JSON values always has a text.
-        let json = Bytes::from(serde_json::to_vec(&object).unwrap_or_default());
+        Self::build(resource, object, revision)
+    }
+
+    /// An object that a dry run made: it has no revision.
+    pub fn unstored(resource: &Resource, object: Json) -> Self {
+        Self::build(resource, object, 0)
+    }
+
+    fn build(resource: &Resource, object: Json, revision: u64) -> Self {
+        // A tree of JSON values always has a text. It is kept for long, so it keeps no more room than it needs.
+        let json = Bytes::from(serde_json::to_vec(&object).unwrap_or_default().into_boxed_slice());
         Self {
             key: Key::new(meta::text(&object, "namespace"), meta::text(&object, "name")),
             uid: meta::text(&object, "uid").into(),
@@ -73,6 +102,22 @@ impl Object {
     pub fn parse(&self) -> Json {
         // The bytes were written by `new`, so they always parse.
         serde_json::from_slice(&self.json).unwrap_or_default()
+    }
+
+    /// The same object as the storage schema of a new definition shows it.
+    pub fn by_schema(&self, resource: &Resource) -> Self {
+        let mut json = self.parse();
+        if let Some(version) = resource.versions.get(resource.storage) {
+            version.schema.prune_object(&mut json, true, &Path::ROOT, &mut Vec::new());
+            let mut value = Value::Object(json);
+            version.schema.apply_defaults(&mut value);
+            json = match value {
+                Value::Object(json) => json,
+                _ => Json::new(),
+            };
+            json.insert("apiVersion".into(), resource.api_version(resource.storage).into());
+        }
+        Self::new(resource, json, self.revision)
     }
 
     /// The same object at another revision.

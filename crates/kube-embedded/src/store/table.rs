@@ -71,13 +71,14 @@ impl Table {
         }
     }
 
-    /// Puts a new definition in place; stored objects keep their bytes and get the new fields.
+    /// Puts a new definition in place. Stored objects keep their revision; they get the new selectable fields and show
+    /// themselves by the new schema: pruned, and with its defaults.
     pub fn redefine(&mut self, resource: Arc<Resource>) {
         self.indexes = empty_indexes(&resource);
         self.resource = resource;
         let objects = std::mem::take(&mut self.objects);
         for object in objects.into_values() {
-            let object = object.at_revision(&self.resource, object.revision);
+            let object = object.by_schema(&self.resource);
             self.index(&object, true);
             self.objects.insert(object.key.clone(), Arc::new(object));
         }
@@ -180,6 +181,15 @@ impl Table {
     pub fn changes_after(&self, revision: u64) -> impl DoubleEndedIterator<Item = &Change> {
         let start = self.changes.partition_point(|c| c.revision <= revision);
         self.changes.range(start..)
+    }
+
+    /// The revision behind which a watch sees the last `count` changes up to a revision once more.
+    pub fn revision_before(&self, revision: u64, count: usize) -> u64 {
+        let end = self.changes.partition_point(|c| c.revision <= revision);
+        match self.changes.get(end.saturating_sub(count)).filter(|c| c.revision <= revision) {
+            Some(change) => change.revision - 1,
+            None => revision,
+        }
     }
 
     /// What stood under each key that changed after a revision.
