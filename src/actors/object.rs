@@ -23,7 +23,7 @@ use tokio::time::Instant;
 use tracing::Instrument as _;
 
 use super::directory::{ObjectAddr, Undelivered};
-use super::pass::{Died, PassHandle};
+use super::pass::{Begun, Died, PassHandle};
 use super::supervision;
 use super::system::Shared;
 use crate::adapters::kubernetes::{ApiError, PayloadError, Problem};
@@ -461,7 +461,7 @@ impl<R: Reconcile> ObjectActor<R> {
         );
         let began = Instant::now();
         let passing = self.passing.clone();
-        let task = self.shared.spawner.spawn_pass(
+        let begun = self.shared.spawner.begin_pass(
             &self.key,
             async move {
                 let result = R::reconcile(&mut pass).await;
@@ -470,16 +470,22 @@ impl<R: Reconcile> ObjectActor<R> {
             }
             .instrument(span),
         );
+        let task = match begun {
+            Begun::Ended(ended) => return self.pass_ended(ctx, began, ended, slot),
+            Begun::Waits(task) => task,
+        };
         self.pass_out = true;
         ctx.spawn(task.into_actor(self).map(move |ended, actor, ctx| {
-            metrics::histogram!("solar_reconcile_duration_seconds", "kind" => R::KIND.0)
-                .record(began.elapsed().as_secs_f64());
             actor.pass_out = false;
-            actor.guarded(ctx, "the end of a pass", |actor, ctx| {
-                actor.ended(ctx, ended);
-                actor.leave(slot);
-            });
+            actor.guarded(ctx, "the end of a pass", |actor, ctx| actor.pass_ended(ctx, began, ended, slot));
         }));
+    }
+
+    fn pass_ended(&mut self, ctx: &mut Context<Self>, began: Instant, ended: Ended<R>, slot: Slot) {
+        metrics::histogram!("solar_reconcile_duration_seconds", "kind" => R::KIND.0)
+            .record(began.elapsed().as_secs_f64());
+        self.ended(ctx, ended);
+        self.leave(slot);
     }
 
     fn ended(&mut self, ctx: &mut Context<Self>, ended: Ended<R>) {

@@ -3,9 +3,10 @@
 use std::any::Any;
 use std::fmt::Display;
 use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
 use thiserror::Error;
 use tokio::task::{AbortHandle, JoinHandle};
@@ -49,22 +50,53 @@ impl Spawner {
         self.hook.as_ref().map_or(Verdict::Go, |hook| hook(&format!("{actor} handles {message}")))
     }
 
-    /// Runs `future` on the shared runtime. Dropping the handle ends it; a panic in it is an error of the handle.
-    #[allow(clippy::disallowed_methods, reason = "the one place that spawns")]
-    pub fn spawn_pass<F>(&self, label: &(impl Display + ?Sized), future: F) -> PassHandle<F::Output>
+    /// Begins `future` on this thread, and goes on with it on the shared runtime when it has to wait: a pass that finds
+    /// nothing to do costs no change of threads.
+    pub(super) fn begin_pass<F>(&self, label: &(impl Display + ?Sized), future: F) -> Begun<F::Output>
     where
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        let handle = match &self.hook {
-            None => tokio::spawn(future),
-            Some(hook) => tokio::spawn(Hooked {
+        let mut future: Pin<Box<dyn Future<Output = F::Output> + Send>> = match &self.hook {
+            None => Box::pin(future),
+            Some(hook) => Box::pin(Hooked {
                 label: label.to_string().into(),
                 hook: hook.clone(),
                 future: Box::pin(future),
             }),
         };
-        PassHandle { handle }
+        // Whoever polls next tells whom to wake; the runtime does so at once.
+        let mut context = Context::from_waker(Waker::noop());
+        match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(&mut context))) {
+            Ok(Poll::Ready(output)) => Begun::Ended(Ok(output)),
+            Ok(Poll::Pending) => Begun::Waits(Self::spawn(future)),
+            Err(payload) => Begun::Ended(Err(Died::Panicked(panic_message(payload.as_ref())))),
+        }
+    }
+
+    #[allow(clippy::disallowed_methods, reason = "the one place that spawns")]
+    fn spawn<F>(future: F) -> PassHandle<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        PassHandle { handle: tokio::spawn(future) }
+    }
+
+    /// Runs `future` on the shared runtime. Dropping the handle ends it; a panic in it is an error of the handle.
+    pub fn spawn_pass<F>(&self, label: &(impl Display + ?Sized), future: F) -> PassHandle<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        match &self.hook {
+            None => Self::spawn(future),
+            Some(hook) => Self::spawn(Hooked {
+                label: label.to_string().into(),
+                hook: hook.clone(),
+                future: Box::pin(future),
+            }),
+        }
     }
 }
 
@@ -95,6 +127,15 @@ pub enum Died {
     /// It was ended from outside.
     #[error("was ended")]
     Ended,
+}
+
+/// How far a pass came at once.
+#[derive(Debug)]
+pub(super) enum Begun<T> {
+    /// To its end.
+    Ended(Result<T, Died>),
+    /// It waits for something.
+    Waits(PassHandle<T>),
 }
 
 /// A running task.

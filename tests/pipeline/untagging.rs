@@ -243,6 +243,10 @@ fn a_tag_that_the_registry_cannot_delete_and_that_holds_something_else_is_not_bo
 fn a_tag_without_credentials_takes_those_of_a_target_that_wants_to_bind() {
     on_paused_time(|| async {
         let sim = ready().await;
+        // The Target does not follow its Registry, so that nothing of the new host has to be cleaned up.
+        let suspended =
+            json!({ "metadata": { "annotations": { "solar.opendefense.cloud/suspend": "true" } } });
+        sim.patch("targets", "fleet", "one", suspended).await;
         let moved = json!({ "spec": { "hostname": "moved.example" } });
         sim.patch("registries", "fleet", "charts", moved).await;
         delete_target(&sim, "one").await;

@@ -232,7 +232,9 @@ fn is_a_reason(world: &World, target: &Value, reason: &str, message: &str) -> Re
         is_terminating(artifact)
             && condition(artifact, "OCICleanup").is_some_and(|c| text(c, "/status") == "False")
     });
-    if missing_release || missing_registry || (reason == "Pending" && stuck_artifact) {
+    // Whatever ends the process three times is not tried a fourth time: a person has to ask.
+    let given_up = message.contains("attempts ended without a result");
+    if given_up || missing_release || missing_registry || (reason == "Pending" && stuck_artifact) {
         Ok(())
     } else {
         Err(format!("Target {namespace}/{name} could be ready, but is not: {reason}: {message}"))

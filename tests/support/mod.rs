@@ -123,9 +123,9 @@ impl Simulation {
     }
 
     /// A controller over an empty world, whose tasks and messages `hook` looks at.
-    pub fn hooked(hook: PollHook) -> Self {
+    pub fn hooked(options: Options, hook: PollHook) -> Self {
         let (server, store) = world();
-        let running = start_hooked(&server, &store, options(), "controller", Spawner::hooked(hook));
+        let running = start_hooked(&server, &store, options, "controller", Spawner::hooked(hook));
         let client = server.client("default");
         Self { server, store, client, running }
     }
