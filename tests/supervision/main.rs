@@ -286,7 +286,7 @@ async fn run(case: Case) -> Outcome {
         injection.arm();
     }
     let mut options = support::options();
-    if matches!(case.place, Place::Message(_, "its turn")) {
+    if matches!(case.place, Place::Message(_, "its turn" | "an actor that wants in")) {
         // Only where slots are few somebody waits for a turn.
         options.max_concurrent_reconciles = 1;
     }
