@@ -516,7 +516,9 @@ impl<R: Reconcile> ObjectActor<R> {
         self.passes += 1;
         self.failures = 0;
         self.last_error = None;
-        self.look_again(next);
+        // Where requests are left, the pass has served as many as one may.
+        let is_served = lock(&self.requests).is_empty();
+        self.look_again(if is_served { next } else { Some(Duration::ZERO) });
         let idle = self.is_idle();
         if idle
             && self.next_wake.is_none()
@@ -640,7 +642,11 @@ impl<R: Reconcile> Handler<Asked<R::Request>> for ObjectActor<R> {
             if let Some(earlier) = requests.iter_mut().find(|earlier| R::supersedes(&request, earlier)) {
                 *earlier = request;
                 actor.dirty.get_or_insert(Cause::Request);
-            } else if requests.len() < REQUESTS || R::must_be_heard(&request) {
+            } else if R::must_be_heard(&request) {
+                // Others may wait for what it ends.
+                requests.push_front(request);
+                actor.dirty.get_or_insert(Cause::Request);
+            } else if requests.len() < REQUESTS {
                 requests.push_back(request);
                 actor.dirty.get_or_insert(Cause::Request);
             } else {

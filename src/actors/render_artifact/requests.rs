@@ -29,6 +29,9 @@ const ASK_AGAIN: Duration = Duration::from_secs(5);
 /// When a Target asks again whose binding or artifact the API server refused: a person has to mend something.
 const REFUSED_AGAIN: Duration = Duration::from_secs(30);
 
+/// Requests that one pass serves: behind thousands of Binds a job would wait for its ticket, and the end for the pass.
+const MOST_REQUESTS: usize = 64;
+
 /// A request that was not served, and itself unless it is pointless to serve it again.
 struct Unserved {
     error: PassError,
@@ -50,9 +53,11 @@ fn owner_of(request: &ArtifactRequest) -> Option<&Owner> {
 /// Serves what is asked. One request that fails does not hold up the others, unless the API server does not answer: then
 /// all wait for the next pass.
 pub(super) async fn serve_all(pass: &mut Pass<RenderArtifactKind>) -> Result<(), PassError> {
-    take_back_waiting(pass);
+    // What waited for a look is served in this pass, however much it is: what was found does not count in the next.
+    let most = MOST_REQUESTS.max(take_back_waiting(pass));
     let mut first_error = None;
-    while let Some(request) = pass.next_request() {
+    for _ in 0..most {
+        let Some(request) = pass.next_request() else { break };
         let Err(Unserved { error, request }) = serve(pass, request).await else { continue };
         // Kept in the memory until all are served: it survives this pass.
         pass.memory().unserved.extend(request);
@@ -68,14 +73,16 @@ pub(super) async fn serve_all(pass: &mut Pass<RenderArtifactKind>) -> Result<(),
 }
 
 /// What waited for a look is served first: what was found counts in this pass only.
-fn take_back_waiting(pass: &Pass<RenderArtifactKind>) {
+fn take_back_waiting(pass: &Pass<RenderArtifactKind>) -> usize {
     let (waiting, unserved) = {
         let mut memory = pass.memory();
         let waiting = if memory.core.errand { Vec::new() } else { std::mem::take(&mut memory.waiting) };
         (waiting, std::mem::take(&mut memory.unserved))
     };
+    let count = unserved.len() + waiting.len();
     put_back(pass, unserved);
     put_back(pass, waiting);
+    count
 }
 
 /// Puts requests back to the front, in their order.
