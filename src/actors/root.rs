@@ -10,9 +10,9 @@ use actix::{Actor, Addr, AsyncContext, Context, Handler, Recipient, ResponseActF
 use actix_rt::ArbiterHandle;
 use solar_api as api;
 use solar_core::record::{
-    ComponentRecord, ComponentVersionRecord, GrantRecord, RegistryBindingRecord, RegistryRecord,
-    ReleaseBindingRecord, ReleaseRecord, RenderArtifactRecord, RenderBindingRecord, RenderTaskRecord,
-    TargetRecord,
+    ComponentRecord, ComponentVersionRecord, GrantRecord, ProfileRecord, RegistryBindingRecord,
+    RegistryRecord, ReleaseBindingRecord, ReleaseRecord, RenderArtifactRecord, RenderBindingRecord,
+    RenderTaskRecord, TargetRecord,
 };
 use solar_core::routes::{ActorKey, ActorKind, Routed};
 use tokio::sync::{oneshot, watch};
@@ -84,7 +84,7 @@ fn kinds() -> Vec<Kind> {
         of::<ReleaseKind>(&["ComponentVersion", "ReferenceGrant", "Release"]),
         of::<ReleaseBindingKind>(&["Release", "ReleaseBinding"]),
         of::<ProtectionKind<api::Registry>>(&["Registry", "RegistryBinding", "RenderArtifact", "Target"]),
-        of::<ProtectionKind<api::Release>>(&["Release", "ReleaseBinding"]),
+        of::<ProtectionKind<api::Release>>(&["Profile", "Release", "ReleaseBinding"]),
         of::<ProtectionKind<api::ComponentVersion>>(&["ComponentVersion", "Release"]),
         of::<ProtectionKind<api::Component>>(&["Component", "ComponentVersion"]),
     ]
@@ -329,6 +329,7 @@ impl Root {
         self.watch::<api::ReferenceGrant, GrantRecord>(ctx);
         self.watch::<api::Registry, RegistryRecord>(ctx);
         self.watch::<api::RegistryBinding, RegistryBindingRecord>(ctx);
+        self.watch::<api::Profile, ProfileRecord>(ctx);
         self.watch::<api::Component, ComponentRecord>(ctx);
         self.watch::<api::ComponentVersion, ComponentVersionRecord>(ctx);
         self.watch::<api::Release, ReleaseRecord>(ctx);

@@ -27,7 +27,6 @@ const RARE: &[(&str, &str)] = &[
     ("patch", "components"),
     // A repeated event.
     ("patch", "events"),
-    ("list", "profiles"),
 ];
 
 fn folder() -> std::path::PathBuf {

@@ -88,7 +88,9 @@ impl Protected {
                     .or_else(|| say("RenderArtifact", world.render_artifacts.by(&key).next()))
             }
             Self::Release => {
-                say("ReleaseBinding", world.release_bindings.by(&IndexKey::Release(name.clone())).next())
+                let key = IndexKey::Release(name.clone());
+                say("ReleaseBinding", world.release_bindings.by(&key).next())
+                    .or_else(|| say("Profile", world.profiles.by(&key).next()))
             }
             Self::ComponentVersion => {
                 say("Release", world.releases.by(&IndexKey::ComponentVersion(name.clone())).next())

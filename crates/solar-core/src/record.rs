@@ -311,6 +311,31 @@ impl Record for RegistryBindingRecord {
     }
 }
 
+/// A Profile.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ProfileRecord {
+    /// Metadata.
+    pub meta: Meta,
+    /// The Release, in the Profile's namespace.
+    pub release: ObjectName,
+}
+
+impl From<&api::Profile> for ProfileRecord {
+    fn from(profile: &api::Profile) -> Self {
+        let meta = Meta::of(&profile.metadata);
+        Self { release: meta.name.sibling(profile.spec.release_ref.name.as_str()), meta }
+    }
+}
+
+impl Record for ProfileRecord {
+    fn meta(&self) -> &Meta {
+        &self.meta
+    }
+    fn index(&self) -> Vec<IndexKey> {
+        vec![IndexKey::Release(self.release.clone())]
+    }
+}
+
 /// A ReferenceGrant.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GrantRecord {

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use crate::object::{Meta, ObjectName};
 use crate::protection::Protected;
 use crate::record::{
-    ComponentRecord, ComponentVersionRecord, GrantRecord, RegistryBindingRecord, RegistryRecord,
-    ReleaseBindingRecord, ReleaseRecord, RenderArtifactRecord, RenderBindingRecord, RenderTaskRecord,
-    TargetRecord,
+    ComponentRecord, ComponentVersionRecord, GrantRecord, ProfileRecord, RegistryBindingRecord,
+    RegistryRecord, ReleaseBindingRecord, ReleaseRecord, RenderArtifactRecord, RenderBindingRecord,
+    RenderTaskRecord, TargetRecord,
 };
 use crate::world::{IndexKey, Kept, Record, World};
 
@@ -242,6 +242,12 @@ impl Routed for RegistryBindingRecord {
             }
         }
         protect(to, Protected::Registry, old, new, |binding| Some(binding.registry.clone()));
+    }
+}
+
+impl Routed for ProfileRecord {
+    fn concerned(_: &World, old: Option<&Self>, new: Option<&Self>, to: &mut Concerned) {
+        protect(to, Protected::Release, old, new, |profile| Some(profile.release.clone()));
     }
 }
 

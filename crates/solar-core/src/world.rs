@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use crate::object::{Meta, ObjectName};
 use crate::record::{
-    ComponentRecord, ComponentVersionRecord, GrantRecord, RegistryBindingRecord, RegistryRecord,
-    ReleaseBindingRecord, ReleaseRecord, RenderArtifactRecord, RenderBindingRecord, RenderTaskRecord,
-    TargetRecord,
+    ComponentRecord, ComponentVersionRecord, GrantRecord, ProfileRecord, RegistryBindingRecord,
+    RegistryRecord, ReleaseBindingRecord, ReleaseRecord, RenderArtifactRecord, RenderBindingRecord,
+    RenderTaskRecord, TargetRecord,
 };
 
 /// A slim copy of an object.
@@ -134,6 +134,8 @@ pub struct World {
     pub registries: Table<RegistryRecord>,
     /// RegistryBindings.
     pub registry_bindings: Table<RegistryBindingRecord>,
+    /// Profiles.
+    pub profiles: Table<ProfileRecord>,
     /// ReferenceGrants.
     pub grants: Table<GrantRecord>,
     /// RenderTasks.
@@ -173,6 +175,7 @@ kept! {
     ComponentVersionRecord => component_versions,
     RegistryRecord => registries,
     RegistryBindingRecord => registry_bindings,
+    ProfileRecord => profiles,
     GrantRecord => grants,
     RenderTaskRecord => render_tasks,
     RenderArtifactRecord => render_artifacts,
