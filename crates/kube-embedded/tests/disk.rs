@@ -9,10 +9,15 @@ use std::{
     process::{Command, Stdio},
 };
 
-use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::{
+    api::core::v1::ConfigMap, apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+};
 use kube::{
     Api,
-    api::{DeleteParams, PostParams, WatchParams},
+    api::{
+        ApiResource, DeleteParams, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams,
+        WatchParams,
+    },
 };
 use kube_embedded::{Opened, Server, StorageError};
 use serde_json::{Value, json};
@@ -257,6 +262,36 @@ fn history_is_dropped_from_the_log_while_the_server_runs() {
         server.install(large.clone()).unwrap();
     }
     assert!(std::fs::metadata(&log).unwrap().len() < 20_000_000);
+    let left = server.snapshot();
+    drop(server);
+    assert_eq!(open(&log).server.snapshot(), left);
+}
+
+#[tokio::test]
+async fn a_definition_that_was_applied_twice_still_takes_its_objects_along() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("api.log");
+    let server = open(&log).server;
+    for _ in 0..2 {
+        server.apply_crd(common::widget_crd()).unwrap();
+    }
+    let mut held = widget("held");
+    held["metadata"]["finalizers"] = json!(["example.com/hold"]);
+    server.install(held).unwrap();
+    server.install(widget("free")).unwrap();
+    let crds: Api<CustomResourceDefinition> = Api::all(server.client("default"));
+    crds.delete("widgets.example.com", &DeleteParams::default()).await.unwrap();
+    assert_eq!((server.count("Widget"), server.count("CustomResourceDefinition")), (1, 1));
+    drop((server, crds));
+
+    // What the deletion waits for is known after a restart, and so is that it was over.
+    let server = open(&log).server;
+    assert_eq!((server.count("Widget"), server.count("CustomResourceDefinition")), (1, 1));
+    let widgets = ApiResource::from_gvk(&GroupVersionKind::gvk("example.com", "v1", "Widget"));
+    let widgets: Api<DynamicObject> = Api::default_namespaced_with(server.client("default"), &widgets);
+    let let_go = Patch::Merge(json!({ "metadata": { "finalizers": [] } }));
+    widgets.patch("held", &PatchParams::default(), &let_go).await.unwrap();
+    assert_eq!(server.count("CustomResourceDefinition"), 0);
     let left = server.snapshot();
     drop(server);
     assert_eq!(open(&log).server.snapshot(), left);
