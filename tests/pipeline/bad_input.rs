@@ -302,7 +302,9 @@ fn world_without_rules() -> Simulation {
     for crd in solar_api::crds() {
         let mut crd = serde_json::to_value(crd).unwrap();
         if crd["spec"]["names"]["kind"] == "Target" {
-            crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"] = anything.clone();
+            let version = crd["spec"]["versions"][0].as_object_mut().unwrap();
+            version.remove("selectableFields");
+            version.insert("schema".to_owned(), json!({ "openAPIV3Schema": anything }));
             server.apply_crd(crd).unwrap();
         }
     }
