@@ -13,7 +13,8 @@ use thiserror::Error;
 use tokio::net::TcpListener;
 use tokio::time::Instant;
 
-use super::examples::{self, ExampleError, REGISTRY_PASSWORD, REGISTRY_USER};
+use super::examples::{self, Example, ExampleError, REGISTRY_PASSWORD, REGISTRY_USER};
+use super::folder::{Folder, FolderError};
 use super::progress;
 use super::registry::{Access, Behaviour, RegistryStore};
 use crate::actors::pass::{PassHandle, Spawner};
@@ -40,10 +41,11 @@ pub struct DevArgs {
     /// Where the OCI registry listens; port 0 picks a free one
     #[arg(long, env = "SOLAR_REGISTRY_ADDRESS", default_value = "127.0.0.1:5000", value_name = "HOST:PORT")]
     pub registry_address: ListenAddress,
-    /// Where the kubeconfig is kept; a temporary folder if not given
+    /// Where objects, charts and the kubeconfig are kept between runs; if not given, only the kubeconfig, in a temporary
+    /// folder
     #[arg(long, env = "SOLAR_DATA_DIR", value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
-    /// Start without the example objects
+    /// Start without the example objects, which only an empty data folder gets
     #[arg(long, env = "SOLAR_NO_EXAMPLES")]
     pub no_examples: bool,
     /// End as soon as every example Target is ready (exit code 0), or when the timeout is over (exit code 1)
@@ -89,8 +91,8 @@ enum DevError {
     Listen(#[from] ListenError),
     #[error(transparent)]
     Endpoints(#[from] EndpointsError),
-    #[error("cannot use {path} (--data-dir): {error}", path = .path.display())]
-    DataDir { path: PathBuf, error: std::io::Error },
+    #[error(transparent)]
+    Folder(#[from] FolderError),
     #[error("the definitions were refused: {0}")]
     Crds(String),
     #[error(transparent)]
@@ -202,23 +204,20 @@ impl Stack {
         let endpoints = Endpoints::open(&args.controller.health(), &args.controller.metrics()).await?;
         let registry_address = registry_listener.local_addr()?.to_string();
         let api_url = format!("http://{}", api_listener.local_addr()?);
-        let folder = Folder::open(args.data_dir.as_deref())?;
+        let folder = Folder::open(args.data_dir.as_deref(), !args.no_examples)?;
         let spawner = Spawner::default();
-        let server = Server::builder().seed(rand_seed(&api_url)).build();
-        let store = RegistryStore::new(Behaviour::default(), Access::basic(REGISTRY_USER, REGISTRY_PASSWORD));
+        let server = folder.api(Server::builder().seed(rand_seed(&api_url)))?;
+        let access = Access::basic(REGISTRY_USER, REGISTRY_PASSWORD);
+        let store = folder.registry(Behaviour::default(), access)?;
         let servers = serve(&spawner, &server, api_listener, &store, registry_listener);
-        let kubeconfig = folder.path().join("kubeconfig");
-        std::fs::write(&kubeconfig, server.kubeconfig(&api_url))
-            .map_err(|error| DevError::DataDir { path: kubeconfig.clone(), error })?;
+        let kubeconfig = folder.write_kubeconfig(&server.kubeconfig(&api_url))?;
         marks.mark("API and registry");
         for crd in solar_api::crds() {
             server.apply_crd(crd).map_err(|error| DevError::Crds(error.to_string()))?;
         }
         marks.mark("definitions");
         args.say(|| {
-            if let Folder::Temporary(folder) = &folder {
-                say(&format!("Data folder: {}", folder.path().display()));
-            }
+            say(&format!("Data folder: {}", folder.path().display()));
             say(&format!("Kubernetes API on {api_url}, OCI registry on http://{registry_address}"));
         });
         let running = start_controller(args, &server, spawner.clone(), arbiters)?;
@@ -227,7 +226,7 @@ impl Stack {
         let expected = if args.no_examples {
             Vec::new()
         } else {
-            apply_examples(args, &server, &registry_address).await?
+            apply_examples(args, &folder, &server, &registry_address).await?
         };
         marks.mark("examples");
         Ok(Self {
@@ -242,20 +241,46 @@ impl Stack {
     }
 }
 
-/// Applies the examples; answers the Targets among them.
+/// Applies the examples if the folder was empty; answers the Targets among them that are there.
 async fn apply_examples(
     args: &DevArgs,
+    folder: &Folder,
     server: &Server,
     registry: &str,
 ) -> Result<Vec<ObjectName>, DevError> {
     let objects = examples::examples(registry)?;
-    examples::apply(&server.client("default"), &objects).await?;
-    args.say(|| say(&format!("Applied {} example objects", objects.len())));
+    if folder.wants_examples() {
+        let applied = examples::apply(&server.client("default"), &objects).await?;
+        folder.has_examples()?;
+        args.say(|| say(&format!("Applied {applied} example objects")));
+    } else {
+        args.say(|| say(&format!("Went on with {} kept objects", server.snapshot().len())));
+        warn_of_other_addresses(server, &objects, registry);
+    }
     let targets = objects.iter().filter(|example| example.resource.kind == "Target");
-    let names = targets.map(|target| {
-        ObjectName::new(target.object.namespace().unwrap_or_default(), target.object.name_any())
-    });
-    Ok(names.collect())
+    let names = targets.map(|target| ObjectName::new(namespace(target), target.object.name_any()));
+    Ok(names.filter(|name| server.get_object("Target", &name.namespace, &name.name).is_some()).collect())
+}
+
+/// Says which Registries of the examples name an address that the embedded registry had in an earlier run.
+fn warn_of_other_addresses(server: &Server, examples: &[Example], registry: &str) {
+    for example in examples.iter().filter(|example| example.resource.kind == "Registry") {
+        let (namespace, name) = (namespace(example), example.object.name_any());
+        let kept = server.get_object("Registry", &namespace, &name);
+        let Some(kept) = kept.as_ref().and_then(|kept| kept.pointer("/spec/hostname")?.as_str()) else {
+            continue;
+        };
+        if kept != registry {
+            eprintln!(
+                "warning: Registry {namespace}/{name} names {kept}, but the embedded registry listens on {registry}: \
+                 nothing can be pushed there until it is started with --registry-address {kept}, or the Registry changed"
+            );
+        }
+    }
+}
+
+fn namespace(example: &Example) -> String {
+    example.object.namespace().unwrap_or_default()
 }
 
 /// Shows progress, then stays up until it is told to end.
@@ -367,30 +392,4 @@ fn serve(
 fn rand_seed(address: &str) -> u64 {
     let now = Clock::machine().wall().as_second();
     rng::seeded(u64::from(std::process::id()), &format!("{address} {now}")).u64(..)
-}
-
-/// Where the kubeconfig is kept.
-enum Folder {
-    Given(PathBuf),
-    Temporary(tempfile::TempDir),
-}
-
-impl Folder {
-    fn open(given: Option<&Path>) -> Result<Self, DevError> {
-        if let Some(path) = given {
-            std::fs::create_dir_all(path)
-                .map_err(|error| DevError::DataDir { path: path.to_owned(), error })?;
-            Ok(Self::Given(path.to_owned()))
-        } else {
-            let folder = tempfile::Builder::new().prefix("solar-controller-").tempdir()?;
-            Ok(Self::Temporary(folder))
-        }
-    }
-
-    fn path(&self) -> &Path {
-        match self {
-            Self::Given(path) => path,
-            Self::Temporary(folder) => folder.path(),
-        }
-    }
 }

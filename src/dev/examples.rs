@@ -70,18 +70,26 @@ pub fn examples(registry_address: &str) -> Result<Vec<Example>, ExampleError> {
     Ok(found)
 }
 
-/// Creates the objects.
-pub(super) async fn apply(client: &Client, examples: &[Example]) -> Result<(), ExampleError> {
+/// Creates the objects that are not there; answers how many there were to create.
+pub(super) async fn apply(client: &Client, examples: &[Example]) -> Result<usize, ExampleError> {
+    let mut created = 0;
     for Example { object, resource } in examples {
         let api: kube::Api<DynamicObject> = match object.namespace() {
             Some(namespace) => kube::Api::namespaced_with(client.clone(), &namespace, resource),
             None => kube::Api::all_with(client.clone(), resource),
         };
-        api.create(&PostParams::default(), object).await.map_err(|error| ExampleError::Refused {
-            kind: resource.kind.clone(),
-            name: object.name_any(),
-            error: Box::new(error),
-        })?;
+        match api.create(&PostParams::default(), object).await {
+            Ok(_) => created += 1,
+            // From a run that was killed before it had applied them all.
+            Err(kube::Error::Api(status)) if status.is_already_exists() => {}
+            Err(error) => {
+                return Err(ExampleError::Refused {
+                    kind: resource.kind.clone(),
+                    name: object.name_any(),
+                    error: Box::new(error),
+                });
+            }
+        }
     }
-    Ok(())
+    Ok(created)
 }

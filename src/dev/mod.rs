@@ -2,6 +2,7 @@
 
 mod command;
 mod examples;
+mod folder;
 mod progress;
 pub mod registry;
 

@@ -1,5 +1,7 @@
 //! The program as a person starts it.
 
+mod data_dir;
+
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
@@ -27,8 +29,18 @@ struct Dev {
 impl Dev {
     /// Starts `dev` on free ports and reads what it prints until it has said everything.
     fn start(folder: &Path, more: &[&str]) -> Self {
+        Self::start_at(folder, "127.0.0.1:0", more)
+    }
+
+    /// As [`Self::start`], with the registry at an address.
+    fn start_at(folder: &Path, registry: &str, more: &[&str]) -> Self {
+        Self::start_until(folder, registry, more, "Ctrl-C")
+    }
+
+    /// As [`Self::start_at`], but reads only up to a line that begins like this.
+    fn start_until(folder: &Path, registry: &str, more: &[&str], end: &str) -> Self {
         let mut child = program()
-            .args(["dev", "--api-address", "127.0.0.1:0", "--registry-address", "127.0.0.1:0", "--data-dir"])
+            .args(["dev", "--api-address", "127.0.0.1:0", "--registry-address", registry, "--data-dir"])
             .arg(folder)
             .args(more)
             .stdout(Stdio::piped())
@@ -38,7 +50,7 @@ impl Dev {
         let mut printed = Vec::new();
         for line in lines {
             let line = line.unwrap();
-            let last = line.starts_with("Ctrl-C");
+            let last = line.starts_with(end);
             printed.push(line);
             if last {
                 break;

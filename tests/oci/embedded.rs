@@ -139,3 +139,51 @@ async fn the_server_ends_when_it_is_told_to() {
     assert!(matches!(servers.join_next().await, Some(Ok(Ok(())))));
     assert!(registry.tags(&endpoint, "a").await.is_err());
 }
+
+/// A rig over a registry that keeps its content in a folder.
+async fn kept_in(folder: &std::path::Path) -> Rig {
+    let mut rig = Rig::new(Front::Memory, Behaviour::default()).await;
+    let (store, torn) =
+        RegistryStore::open(Behaviour::default(), Access::Open, folder).expect("a sound folder");
+    assert_eq!(torn, Vec::<std::path::PathBuf>::new());
+    rig.registry = std::sync::Arc::new(store.handle("test"));
+    rig.store = store;
+    rig
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_registry_on_disk_goes_on_where_the_last_one_left_off() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let first = kept_in(folder.path()).await;
+    let chart = first.push("first", &["v1", "v2"]).await;
+    let other = first.push("second", &["v3", "v4"]).await;
+    first.store.remove_tag(REPOSITORY, "v1");
+    let gone = first.registry.delete(&first.endpoint, REPOSITORY, &other.digest().clone().into()).await;
+    assert!(gone.is_ok());
+    let tags = first.store.all_tags();
+    assert_eq!(tags.len(), 1, "{tags:?}");
+    drop(first);
+
+    let second = kept_in(folder.path()).await;
+    assert_eq!(second.store.all_tags(), tags);
+    let by_tag = Reference::tag("v2");
+    assert_eq!(second.store.resolve(REPOSITORY, &by_tag).as_ref(), Some(chart.digest()));
+    let manifest = second.store.manifest(REPOSITORY, &by_tag).expect("the manifest");
+    assert_eq!(Digest::of(&manifest), *chart.digest());
+    // The blobs are there too: the same chart is pushed without them.
+    second.push("first", &["v5"]).await;
+    let file = |digest: &Digest| folder.path().join("blobs").join(digest.as_str().replace(':', "/"));
+    assert!(file(chart.digest()).exists());
+    assert!(!file(other.digest()).exists(), "what was deleted is still there");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_registry_cannot_keep_is_refused_from_then_on() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let rig = kept_in(folder.path()).await;
+    rig.push("first", &["v1"]).await;
+    folder.close().expect("to remove it");
+    let refused = rig.registry.push(&rig.endpoint, REPOSITORY, "v2", &chart("second")).await;
+    assert!(refused.is_err());
+    assert!(rig.registry.tags(&rig.endpoint, REPOSITORY).await.is_err(), "it answered after all");
+}

@@ -192,7 +192,10 @@ async fn watched(server: &Server, api: &Api<DynamicObject>, reader: Reader, work
 }
 
 fn server() -> (Server, Api<DynamicObject>) {
-    let server = Server::builder().seed(1).build();
+    with_parcels(Server::builder().seed(1).build())
+}
+
+fn with_parcels(server: Server) -> (Server, Api<DynamicObject>) {
     server.apply_crd(crd()).expect("a sound definition");
     let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("example.com", "v1", "Parcel"));
     let api = Api::namespaced_with(server.client("default"), "default", &resource);
@@ -206,6 +209,21 @@ async fn writes(count: usize, reader: Reader, what: &str) {
         println!("patches, {WATCHERS} watchers that {what}: {:.0}/s", patch_all(&api, count).await);
     })
     .await;
+}
+
+async fn on_disk(count: usize) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let log = folder.path().join("api.log");
+    let (_memory, in_memory) = server();
+    println!("in memory: {:.0} creates/s", create_all(&in_memory, count).await);
+    let (server, api) = with_parcels(Server::builder().open(&log).expect("a new log").server);
+    println!("on disk: {:.0} creates/s", create_all(&api, count).await);
+    println!("in memory: {:.0} patches/s", patch_all(&in_memory, count).await);
+    println!("on disk: {:.0} patches/s", patch_all(&api, count).await);
+    drop((server, api));
+    let began = Instant::now();
+    let left = Server::builder().open(&log).expect("a sound log").server.count("Parcel");
+    println!("on disk: {left} objects taken up again in {:.2?}", began.elapsed());
 }
 
 async fn large_list(count: usize) {
@@ -267,6 +285,7 @@ async fn main() {
     // First what is measured by the memory of the process.
     idle_watches().await;
     large_list(count).await;
+    on_disk(count.min(20_000)).await;
     writes(count.min(20_000), Reader::Bytes, "read").await;
     writes(count.min(20_000), Reader::Objects, "decode every event").await;
 }

@@ -63,6 +63,7 @@ mod clock;
 mod convert;
 mod crd;
 mod discovery;
+mod disk;
 mod faults;
 mod field;
 mod http;
@@ -89,10 +90,11 @@ mod watch;
 
 pub use self::{
     clock::{Clock, SystemClock, TokioClock},
+    disk::{StorageError, Torn},
     faults::{Fault, FaultPlan, FaultRule, WatchFault},
     http::{EmbeddedService, ResponseBody, TransportError},
     log::RequestRecord,
     random::FaultRates,
     request::{RequestInfo, Verb},
-    server::{Builder, InstallError, Server},
+    server::{Builder, InstallError, Opened, Server},
 };

@@ -3,8 +3,9 @@
 use std::{
     collections::VecDeque,
     fmt,
+    path::Path,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
 };
@@ -15,13 +16,14 @@ use serde_json::Value;
 
 use crate::{
     clock::{Clock, SystemClock},
+    disk::{self, Journal, StorageError, Torn},
     faults::{FaultPlan, FaultRule},
     http::{Held, service::EmbeddedService},
     log::{RequestLog, RequestRecord},
     meta::Json,
     ops::{Failure, Outcome, Target, WriteOptions, create, update},
     request::{RequestInfo, Verb},
-    resource::Resource,
+    resource::{Builtin, Resource},
     status::ApiError,
     store::{
         State,
@@ -109,16 +111,8 @@ impl Builder {
 
     /// Makes the server, with the namespaces `default` and `kube-system` in it.
     pub fn build(self) -> Server {
-        let server = Server {
-            inner: Arc::new(Inner {
-                state: Mutex::new(State::new(self.seed, self.watch_window)),
-                clock: self.clock,
-                faults: Mutex::new(self.faults),
-                log: Mutex::new(RequestLog::new(self.log_capacity)),
-                held: Mutex::new(VecDeque::new()),
-                requests: AtomicU64::new(0),
-            }),
-        };
+        let state = State::new(self.seed, self.watch_window);
+        let server = self.around(state);
         for name in ["default", "kube-system"] {
             let namespace = serde_json::json!({
                 "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name },
@@ -128,6 +122,57 @@ impl Builder {
         }
         server
     }
+
+    /// Makes a server that keeps its objects in the file `path` and goes on where the last one left off.
+    ///
+    /// A write is in the file before it is answered, so that a process that is killed at any moment loses at most writes
+    /// that were not answered (a machine that loses power may lose more: nothing waits for the disk). Resource versions go
+    /// on, and no uid comes twice, whatever the seed. Watches and pages from before the restart are answered with 410. When
+    /// a write to the file fails, that request and all later ones are answered with 500 and watches break. The file is
+    /// written anew here, and when most of it is history.
+    ///
+    /// The file belongs to one server at a time; the caller sees to that.
+    ///
+    /// # Errors
+    /// When the file cannot be read or written, or when it is damaged: then it is left as it is. An incomplete record at
+    /// its end is no error but [`Opened::torn`].
+    pub fn open(self, path: impl AsRef<Path>) -> Result<Opened, StorageError> {
+        let path = path.as_ref();
+        let (server, fresh, torn) = match disk::load(path, self.seed, self.watch_window)? {
+            Some(loaded) => (self.around(loaded.state), false, loaded.torn),
+            None => (self.build(), true, None),
+        };
+        server.inner.with(|state| {
+            state.journal = Some(Journal::start(path, state)?);
+            Ok(())
+        })?;
+        Ok(Opened { server, fresh, torn })
+    }
+
+    fn around(self, state: State) -> Server {
+        Server {
+            inner: Arc::new(Inner {
+                state: Mutex::new(state),
+                clock: self.clock,
+                faults: Mutex::new(self.faults),
+                log: Mutex::new(RequestLog::new(self.log_capacity)),
+                held: Mutex::new(VecDeque::new()),
+                requests: AtomicU64::new(0),
+                storage_failure: OnceLock::new(),
+            }),
+        }
+    }
+}
+
+/// A server that keeps its objects on disk.
+#[derive(Debug)]
+pub struct Opened {
+    /// The server.
+    pub server: Server,
+    /// Whether there was no file before.
+    pub fresh: bool,
+    /// What was cut off the end of the file. It should be told to whoever starts the server.
+    pub torn: Option<Torn>,
 }
 
 /// Why [`Server::install`] refused an object.
@@ -287,6 +332,14 @@ impl Server {
         let Value::Object(object) = object.into() else {
             return Err(ApiError::bad_request("not an object").into());
         };
+        self.put_in_place(object)?;
+        match self.inner.storage_failure() {
+            Some(why) => Err(ApiError::new(500, "InternalError", why).into()),
+            None => Ok(()),
+        }
+    }
+
+    fn put_in_place(&self, object: Json) -> Result<(), InstallError> {
         let target = self.inner.target_of(&object)?;
         let status = object.get("status").cloned();
         match create::create(&self.inner, &target, object.clone(), &WriteOptions::default()) {
@@ -313,7 +366,13 @@ impl Server {
         let make = |old: Json| {
             let mut new = object.clone();
             let version = crate::meta::text(&old, "resourceVersion").to_owned();
-            crate::meta::metadata_mut(&mut new).insert("resourceVersion".into(), version.into());
+            let finalizers = crate::meta::metadata(&old).and_then(|m| m.get("finalizers")).cloned();
+            let meta = crate::meta::metadata_mut(&mut new);
+            meta.insert("resourceVersion".into(), version.into());
+            // A definition is written without the finalizer that the server gave it, which stays all the same.
+            if let (Some(Builtin::Crd), Some(finalizers)) = (target.resource.builtin, finalizers) {
+                meta.entry("finalizers").or_insert(finalizers);
+            }
             Ok(new)
         };
         done(update::update(&self.inner, target, &WriteOptions::default(), true, &make))
@@ -386,22 +445,33 @@ pub(crate) struct Inner {
     pub log: Mutex<RequestLog>,
     pub held: Mutex<VecDeque<Held>>,
     requests: AtomicU64,
+    storage_failure: OnceLock<String>,
 }
 
 /// The channel on which a held request gets its answer.
 pub(crate) type Reply = oneshot::Sender<crate::http::Answer>;
 
 impl Inner {
-    /// Runs `f` on the state, then wakes the watches that it concerns.
+    /// Runs `f` on the state, keeps what it changed, then wakes the watches that it concerns.
     pub fn with<R>(&self, f: impl FnOnce(&mut State) -> R) -> R {
         let mut state = lock(&self.state);
         let result = f(&mut state);
+        if let Err(error) = state.keep() {
+            // Only the first one can come: nothing is kept after it.
+            let _ = self.storage_failure.set(format!("cannot keep changes on disk: {error}"));
+            state.cut(Cut::Broken, &|_| true);
+        }
         let wakers = state.take_wakers();
         drop(state);
         for waker in wakers {
             waker.wake();
         }
         result
+    }
+
+    /// Why nothing can be kept on disk any more, if so.
+    pub fn storage_failure(&self) -> Option<&str> {
+        self.storage_failure.get().map(String::as_str)
     }
 
     pub fn now(&self) -> Timestamp {

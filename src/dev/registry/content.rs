@@ -1,10 +1,13 @@
 //! What a registry holds: manifests, tags and blobs per repository.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 
 use crate::adapters::oci::{Digest, Reference};
+
+use super::disk::{Disk, RegistryStorageError};
 
 /// A manifest and the media type that it was pushed with.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,6 +53,8 @@ pub(super) struct Content {
     repositories: BTreeMap<String, Repository>,
     size: usize,
     limit: usize,
+    /// Where the content is kept; none when it lives in memory only.
+    disk: Option<Disk>,
 }
 
 /// The content does not fit, even without what nothing refers to.
@@ -57,7 +62,24 @@ pub(super) struct Full;
 
 impl Content {
     pub(super) fn new(limit: usize) -> Self {
-        Self { repositories: BTreeMap::new(), size: 0, limit }
+        Self { repositories: BTreeMap::new(), size: 0, limit, disk: None }
+    }
+
+    /// Takes over the content that a folder keeps, and keeps everything there from now on; answers the
+    /// files in it that were not finished and are removed.
+    pub(super) fn open(&mut self, folder: &Path) -> Result<Vec<PathBuf>, RegistryStorageError> {
+        let mut disk = Disk::open(folder)?;
+        let found = disk.load()?;
+        disk.sweep(&found.repositories);
+        self.size = found.repositories.values().map(Repository::size).sum();
+        self.repositories = found.repositories;
+        self.disk = Some(disk);
+        Ok(found.torn)
+    }
+
+    /// Why nothing can be kept on disk any more, if so.
+    pub(super) fn failure(&self) -> Option<&str> {
+        self.disk.as_ref().and_then(Disk::failure)
     }
 
     pub(super) fn repository(&self, name: &str) -> Option<&Repository> {
@@ -74,10 +96,12 @@ impl Content {
 
     pub(super) fn put_blob(&mut self, repository: &str, digest: Digest, bytes: Bytes) -> Result<(), Full> {
         self.reserve(bytes.len())?;
-        let repository = self.entry(repository);
-        repository.in_flight.insert(digest.clone());
-        let replaced = repository.blobs.insert(digest, bytes);
+        self.keep_bytes(&digest, &bytes);
+        let held = self.entry(repository);
+        held.in_flight.insert(digest.clone());
+        let replaced = held.blobs.insert(digest, bytes);
         self.size -= replaced.map_or(0, |bytes| bytes.len());
+        self.keep_index(repository);
         Ok(())
     }
 
@@ -89,29 +113,33 @@ impl Content {
     ) -> Result<Digest, Full> {
         self.reserve(manifest.bytes.len())?;
         let digest = Digest::of(&manifest.bytes);
-        let repository = self.entry(repository);
-        repository.in_flight.clear();
-        let replaced = repository.manifests.insert(digest.clone(), manifest);
+        self.keep_bytes(&digest, &manifest.bytes);
+        let held = self.entry(repository);
+        held.in_flight.clear();
+        let replaced = held.manifests.insert(digest.clone(), manifest);
         if let Some(tag) = tag {
-            repository.tags.insert(tag.to_owned(), digest.clone());
+            held.tags.insert(tag.to_owned(), digest.clone());
         }
         self.size -= replaced.map_or(0, |manifest| manifest.bytes.len());
+        self.keep_index(repository);
         Ok(digest)
     }
 
     /// Removes the tag; its manifest stays reachable by digest.
     pub(super) fn untag(&mut self, repository: &str, tag: &str) {
-        if let Some(repository) = self.repositories.get_mut(repository) {
-            repository.tags.remove(tag);
+        if let Some(held) = self.repositories.get_mut(repository) {
+            held.tags.remove(tag);
+            self.keep_index(repository);
         }
     }
 
     /// Removes the manifest and every tag that resolves to it.
     pub(super) fn delete_digest(&mut self, repository: &str, digest: &Digest) {
-        if let Some(repository) = self.repositories.get_mut(repository) {
-            let removed = repository.manifests.remove(digest);
-            repository.tags.retain(|_, tagged| tagged != digest);
+        if let Some(held) = self.repositories.get_mut(repository) {
+            let removed = held.manifests.remove(digest);
+            held.tags.retain(|_, tagged| tagged != digest);
             self.size -= removed.map_or(0, |manifest| manifest.bytes.len());
+            self.keep_index(repository);
         }
     }
 
@@ -119,10 +147,31 @@ impl Content {
         self.repositories.entry(repository.to_owned()).or_default()
     }
 
+    fn keep_bytes(&mut self, digest: &Digest, bytes: &[u8]) {
+        if let Some(disk) = &mut self.disk {
+            disk.keep_bytes(digest, bytes);
+        }
+    }
+
+    fn keep_index(&mut self, repository: &str) {
+        if let (Some(disk), Some(held)) = (&mut self.disk, self.repositories.get(repository)) {
+            disk.keep_index(repository, held);
+        }
+    }
+
+    /// Drops what no tag refers to, on disk too.
+    fn collect(&mut self) {
+        self.repositories.values_mut().for_each(Repository::collect);
+        self.size = self.repositories.values().map(Repository::size).sum();
+        if let Some(disk) = &mut self.disk {
+            self.repositories.iter().for_each(|(name, held)| disk.keep_index(name, held));
+            disk.sweep(&self.repositories);
+        }
+    }
+
     fn reserve(&mut self, bytes: usize) -> Result<(), Full> {
         if self.size.saturating_add(bytes) > self.limit {
-            self.repositories.values_mut().for_each(Repository::collect);
-            self.size = self.repositories.values().map(Repository::size).sum();
+            self.collect();
         }
         if self.size.saturating_add(bytes) > self.limit {
             return Err(Full);

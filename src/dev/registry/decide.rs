@@ -57,7 +57,11 @@ impl Registry {
         if request.operation != RegistryOperation::Token {
             self.advance(before);
         }
-        response
+        match self.content.failure() {
+            // What was done may not have been kept: nobody may rely on it.
+            Some(why) => json(500, &serde_json::json!({ "errors": [{ "code": "UNKNOWN", "message": why }] })),
+            None => response,
+        }
     }
 
     /// Performs all accepted deletions.

@@ -5,13 +5,15 @@
 //! cannot drift apart. The store can behave like the registries that are out there ([`Behaviour`]),
 //! ask for credentials ([`Access`]), fail on demand ([`Fault`]) and tell what it was asked.
 //!
-//! Content lives in memory and is bounded; what no tag refers to is dropped when room is needed.
+//! Content lives in memory and, if wanted, in a folder too ([`RegistryStore::open`]). It is bounded; what no
+//! tag refers to is dropped when room is needed.
 
 mod access;
 mod answer;
 mod behaviour;
 mod content;
 mod decide;
+mod disk;
 mod exchange;
 mod fault;
 mod front;
@@ -20,6 +22,7 @@ mod log;
 mod request;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
@@ -28,6 +31,7 @@ use crate::adapters::oci::{Digest, Reference, Timeouts};
 
 pub use access::Access;
 pub use behaviour::{Behaviour, DigestDelete, TagDelete};
+pub use disk::RegistryStorageError;
 pub use fault::{Fault, FaultHook, RequestInfo};
 pub use front::serve;
 pub use handle::RegistryHandle;
@@ -83,6 +87,25 @@ impl RegistryStore {
             faults: None,
         };
         Self { state: Arc::new(Mutex::new(state)) }
+    }
+
+    /// A registry of up to 256 MiB that keeps its content in a folder and goes on where the last one left
+    /// off; answers the files in it that were being written when the last one was killed, which are
+    /// removed.
+    ///
+    /// A write is in the folder before it is answered. When that fails, it and all later requests are
+    /// answered with 500. The folder belongs to one registry at a time; the caller sees to that.
+    ///
+    /// # Errors
+    /// When a file cannot be read or written, or is damaged: then it is named and left as it is.
+    pub fn open(
+        behaviour: Behaviour,
+        access: Access,
+        folder: &Path,
+    ) -> Result<(Self, Vec<PathBuf>), RegistryStorageError> {
+        let store = Self::new(behaviour, access);
+        let torn = store.lock().registry.content.open(folder)?;
+        Ok((store, torn))
     }
 
     /// The port without sockets, for one actor, with the usual time limits. It serves every host

@@ -35,7 +35,12 @@ use crate::{
 /// Carries a request out.
 pub(crate) fn dispatch(inner: &Arc<Inner>, incoming: Incoming) -> Answer {
     let format = Format::of(&incoming.request);
-    match serve(inner, incoming, format) {
+    let served = serve(inner, incoming, format);
+    if let Some(why) = inner.storage_failure() {
+        // What was done may not have been kept: nobody may rely on it.
+        return Ok(render::error(&ApiError::new(500, "InternalError", why), format));
+    }
+    match served {
         Ok(response) => Ok(response),
         Err(Failure::Api(error)) => Ok(render::error(&error, format)),
         Err(Failure::Fenced) => Err(TransportError::Fenced),

@@ -18,6 +18,7 @@ use self::{
     table::Table,
 };
 use crate::{
+    disk::{Journal, StorageError},
     meta::{self, Json},
     resource::{Builtin, CRDS, NAMESPACES, Resource, TableId},
     status::ApiError,
@@ -39,6 +40,8 @@ pub(crate) struct State {
     wakers: Vec<Waker>,
     pub next_watcher: u64,
     window: usize,
+    /// Where changes are kept on disk; none when they are not.
+    pub journal: Option<Journal>,
 }
 
 impl State {
@@ -61,6 +64,7 @@ impl State {
             wakers: Vec::new(),
             next_watcher: 0,
             window,
+            journal: None,
         }
     }
 
@@ -86,13 +90,13 @@ impl State {
         };
         let old = table.put(object.clone());
         wake(&mut self.wakers, table);
+        if let Some(journal) = &mut self.journal {
+            journal.note(&table.resource, object.clone(), false);
+        }
         if let Some(old) = &old {
             self.forget_owners(resource.table, old);
         }
-        self.uids.insert(object.uid.clone(), (resource.table, object.key.clone()));
-        for owner in &object.owners {
-            self.dependents.entry(owner.clone()).or_default().insert((resource.table, object.key.clone()));
-        }
+        self.note_owners(resource.table, &object);
         let same_owners = old.is_some_and(|old| old.owners == object.owners);
         if !object.owners.is_empty() && !same_owners {
             self.pending.push(Pending::Owned(resource.table, object.key.clone()));
@@ -112,10 +116,56 @@ impl State {
         let last = Arc::new(old.at_revision(&resource, self.revision));
         table.remove(last.clone());
         wake(&mut self.wakers, table);
+        if let Some(journal) = &mut self.journal {
+            journal.note(&resource, last.clone(), true);
+        }
         self.uids.remove(&old.uid);
         self.forget_owners(table_id, &old);
         self.pending.push(Pending::Gone(last.clone(), resource));
         Some(last)
+    }
+
+    /// Writes to disk what changed since the last call, if anything is kept there. After an error nothing more is kept.
+    pub fn keep(&mut self) -> Result<(), StorageError> {
+        let Some(mut journal) = self.journal.take() else {
+            return Ok(());
+        };
+        journal.keep(self.revision)?;
+        if journal.is_overgrown() {
+            journal = Journal::start(journal.path(), self)?;
+        }
+        self.journal = Some(journal);
+        Ok(())
+    }
+
+    /// Takes an object back as it was kept, with its revision; `false` when it has none.
+    pub fn restore(&mut self, resource: &Resource, object: Json) -> bool {
+        let Ok(revision) = meta::text(&object, "resourceVersion").parse() else {
+            return false;
+        };
+        let object = Arc::new(Object::new(resource, object, revision));
+        if let Some(table) = self.tables.get_mut(&resource.table) {
+            table.restore(object.clone());
+            self.note_owners(resource.table, &object);
+        }
+        true
+    }
+
+    /// Goes on behind a revision. What was before cannot be watched, and uids are others than those drawn before it.
+    pub fn resume_at(&mut self, revision: u64, seed: u64) {
+        self.revision = revision;
+        self.tables.values_mut().for_each(|table| table.compact(revision));
+        // Two draws apart: generators with seeds that differ by little begin near each other.
+        let of_seed = fastrand::Rng::with_seed(seed).u64(..);
+        let of_revision = fastrand::Rng::with_seed(revision).u64(..);
+        self.rng = fastrand::Rng::with_seed(of_seed ^ of_revision);
+    }
+
+    fn note_owners(&mut self, table: TableId, object: &Object) {
+        self.uids.insert(object.uid.clone(), (table, object.key.clone()));
+        for owner in &object.owners {
+            self.dependents.entry(owner.clone()).or_default().insert((table, object.key.clone()));
+        }
     }
 
     fn forget_owners(&mut self, table: TableId, object: &Object) {
@@ -135,6 +185,10 @@ impl State {
         let resource = self.registry.define(resource);
         if let Some(table) = self.tables.get_mut(&resource.table) {
             table.redefine(resource);
+            // They show themselves by the new schema without a revision of their own.
+            if let Some(journal) = &mut self.journal {
+                table.iter().for_each(|object| journal.note(&table.resource, object.clone(), false));
+            }
         } else {
             self.tables.insert(resource.table, Table::new(resource, self.window, self.revision));
         }

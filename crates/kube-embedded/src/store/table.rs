@@ -145,6 +145,13 @@ impl Table {
         old
     }
 
+    /// Takes an object back that was there before; that is no change.
+    pub fn restore(&mut self, object: Arc<Object>) {
+        self.index(&object, true);
+        *self.counts.entry(object.key.namespace.clone()).or_default() += 1;
+        self.objects.insert(object.key.clone(), object);
+    }
+
     /// Drops an object; `last` is its last state, at the revision of the deletion.
     pub fn remove(&mut self, last: Arc<Object>) {
         let Some(old) = self.objects.remove(&last.key) else {
