@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
 
 use actix_rt::ArbiterHandle;
 use clap::Args;
@@ -10,11 +9,10 @@ use thiserror::Error;
 
 use crate::actors::pass::Spawner;
 use crate::actors::root::{self, Running};
-use crate::actors::system::{Options, Ports};
+use crate::actors::system::Ports;
 use crate::adapters::clock::Clock;
-use crate::adapters::cpu::Cpu;
 use crate::adapters::kubernetes::{Api, Cluster, ConnectError};
-use crate::adapters::oci::{HttpRegistry, HttpRegistryError, HttpRegistryOptions, Retrying};
+use crate::adapters::oci::HttpRegistryError;
 use crate::adapters::rng;
 use crate::flags::{Controller, ControllerArgs};
 use crate::runtime;
@@ -88,7 +86,9 @@ async fn controller(args: RunArgs, arbiters: Vec<ArbiterHandle>) -> Result<(), R
     let mut options = args.controller.options();
     options.seed = seed();
     announce(&args.controller, &cluster, &endpoints);
-    let ports = ports(&args.controller, cluster, &options, spawner.clone())?;
+    let api = Api::new(cluster.client()?);
+    let ca_file = args.controller.registry_ca_file.clone();
+    let ports = Ports::of_process(api, &options, ca_file, spawner.clone())?;
     let running = root::start(options, ports, arbiters, &instance());
     let mut serving = endpoints.serve(&spawner, &running);
     let ended = attend(&running, &mut serving, &mut signals).await;
@@ -98,25 +98,6 @@ async fn controller(args: RunArgs, arbiters: Vec<ArbiterHandle>) -> Result<(), R
         tracing::info!("everything has ended");
     }
     ended
-}
-
-fn ports(
-    args: &ControllerArgs,
-    cluster: Cluster,
-    options: &Options,
-    spawner: Spawner,
-) -> Result<Ports, RunError> {
-    let registry = HttpRegistry::new(&HttpRegistryOptions {
-        ca_file: args.registry_ca_file.clone(),
-        ..HttpRegistryOptions::default()
-    })?;
-    Ok(Ports {
-        api: Api::new(cluster.client()?),
-        registry: Arc::new(Retrying::new(Arc::new(registry), rng::seeded(options.seed, "registry"))),
-        clock: Clock::machine(),
-        cpu: Cpu::Threads,
-        spawner,
-    })
 }
 
 /// Waits for a signal, which is a good end, or for something to break.

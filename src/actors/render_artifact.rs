@@ -146,7 +146,7 @@ async fn settle(pass: &mut Pass<RenderArtifactKind>) -> Result<Option<Duration>,
             let lenders = memory.core.cleanup.lenders.clone();
             let around = cleanup_fingerprint(&world, &pass.name.namespace, &view, &lenders);
             retry_if_changed(&mut memory.core, around);
-            artifact::next(&view, &mut memory.core, &options, now)
+            artifact::next(&world, &view, &mut memory.core, &options, now)
         };
         match step {
             ArtifactStep::Wait(until) => {

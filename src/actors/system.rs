@@ -1,6 +1,7 @@
 //! What all actors share: ports, cache, directory, and how to reach each other.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -21,7 +22,7 @@ use super::timers::TimerQueue;
 use crate::adapters::clock::Clock;
 use crate::adapters::cpu::Cpu;
 use crate::adapters::kubernetes::{Api, Cache, EventSink, Payloads};
-use crate::adapters::oci::OciRegistry;
+use crate::adapters::oci::{HttpRegistry, HttpRegistryError, HttpRegistryOptions, OciRegistry, Retrying};
 use crate::adapters::rng;
 use crate::messages::gate::Slots;
 use crate::messages::object::{Answer, Answered, Asked, Cause};
@@ -88,6 +89,29 @@ pub struct Ports {
     pub cpu: Cpu,
     /// Tasks.
     pub spawner: Spawner,
+}
+
+impl Ports {
+    /// The ports of a process that works on real registries, in real time. `ca_file` is trusted for registries besides the
+    /// system's authorities.
+    ///
+    /// # Errors
+    /// When the file cannot be used.
+    pub fn of_process(
+        api: Api,
+        options: &Options,
+        ca_file: Option<PathBuf>,
+        spawner: Spawner,
+    ) -> Result<Self, HttpRegistryError> {
+        let registry = HttpRegistry::new(&HttpRegistryOptions { ca_file, ..HttpRegistryOptions::default() })?;
+        Ok(Self {
+            api,
+            registry: Arc::new(Retrying::new(Arc::new(registry), rng::seeded(options.seed, "registry"))),
+            clock: Clock::machine(),
+            cpu: Cpu::Threads,
+            spawner,
+        })
+    }
 }
 
 /// What all actors share.

@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
@@ -21,9 +20,8 @@ use crate::actors::pass::{PassHandle, Spawner};
 use crate::actors::root::{self, Running};
 use crate::actors::system::Ports;
 use crate::adapters::clock::Clock;
-use crate::adapters::cpu::Cpu;
 use crate::adapters::kubernetes::{Api, bounded};
-use crate::adapters::oci::{HttpRegistry, HttpRegistryError, HttpRegistryOptions, Retrying};
+use crate::adapters::oci::HttpRegistryError;
 use crate::adapters::rng;
 use crate::cli::say;
 use crate::flags::{ControllerArgs, ListenAddress, ListenError, duration, listen};
@@ -356,18 +354,9 @@ fn start_controller(
     spawner: Spawner,
     arbiters: Vec<actix_rt::ArbiterHandle>,
 ) -> Result<Running, DevError> {
-    let registry = HttpRegistry::new(&HttpRegistryOptions {
-        ca_file: args.controller.registry_ca_file.clone(),
-        ..HttpRegistryOptions::default()
-    })?;
     let options = args.controller.options();
-    let ports = Ports {
-        api: Api::new(bounded(server.service_for("controller"), "default")),
-        registry: Arc::new(Retrying::new(Arc::new(registry), rng::seeded(options.seed, "registry"))),
-        clock: Clock::machine(),
-        cpu: Cpu::Threads,
-        spawner,
-    };
+    let api = Api::new(bounded(server.service_for("controller"), "default"));
+    let ports = Ports::of_process(api, &options, args.controller.registry_ca_file.clone(), spawner)?;
     Ok(root::start(options, ports, arbiters, "dev"))
 }
 

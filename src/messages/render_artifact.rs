@@ -81,8 +81,6 @@ pub enum PushAnswer {
     Granted {
         /// To be given back by Pushed or PushFailed.
         ticket: Ticket,
-        /// The digest that the tag is known to hold.
-        known_digest: Option<String>,
     },
     /// Nobody holds the tag.
     NotBound,

@@ -449,17 +449,14 @@ fn a_task_in_whose_middle_the_process_ends_three_times_more_is_given_up_until_a_
     on_paused_time(|| async {
         let mut sim = by_hand(|_| {}).await;
         let traffic = Traffic::with_faults(&sim, |_| Fault::Hang);
-        let reached = |sim: &Simulation, actor: &str| {
-            let _ = sim;
-            traffic.seen().iter().any(|seen| seen.info.actor == actor)
-        };
-        sim.until("the job is under way", |sim| reached(sim, "controller")).await;
+        let reached = |actor: &str| traffic.seen().iter().any(|seen| seen.info.actor == actor);
+        sim.until("the job is under way", |_| reached("controller")).await;
         assert_eq!(attempts(&sim), 0, "seen created by this process: no write before the attempt");
         let mut incarnation = "controller".to_owned();
         for restart in 1..=3 {
             let next = format!("controller-{restart}");
             kill_and_start(&mut sim, &incarnation, &next, options());
-            sim.until("the job is under way", |sim| reached(sim, &next)).await;
+            sim.until("the job is under way", |_| reached(&next)).await;
             assert_eq!(attempts(&sim), restart, "counted before the attempt");
             assert_eq!(failure(&sim, "by-hand"), None);
             incarnation = next;
@@ -469,7 +466,7 @@ fn a_task_in_whose_middle_the_process_ends_three_times_more_is_given_up_until_a_
         assert!(message.starts_with("3 attempts ended without a result"), "{message}");
         assert!(message.contains("solar.opendefense.cloud/render-request"), "the mend: {message}");
         pass(HOUR).await;
-        assert!(!reached(&sim, "last"), "nothing is tried again");
+        assert!(!reached("last"), "nothing is tried again");
         sim.store.clear_faults();
         request_render(&sim, "again").await;
         sim.until("the chart is pushed", |sim| succeeded(sim, "by-hand")).await;

@@ -68,16 +68,21 @@ async fn assert_chart_stays(sim: &Simulation, target: &str) {
     assert!(tag(sim).is_some(), "the chart that counts as pushed is there: {}", sim.describe());
 }
 
+/// Deletes the Target `one`, and waits until whatever is under way has landed.
+async fn assert_no_orphan_is_left(sim: &Simulation) {
+    delete_target(sim, "one").await;
+    until_all_gone(sim).await;
+    pass(LANDED).await;
+    assert!(sim.tags().is_empty(), "an orphan: {:?}", sim.tags());
+}
+
 /// Rule: a registry write that got no answer counts as under way until 30 s after it was sent; until then no clean-up
 /// starts. Else the PUT lands behind the clean-up that saw no tag, and the tag is nobody's.
 #[test]
 fn a_put_that_was_cut_and_lands_later_leaves_no_orphan_when_its_target_goes() {
     on_paused_time(|| async {
         let sim = with_late_put().await;
-        delete_target(&sim, "one").await;
-        until_all_gone(&sim).await;
-        pass(LANDED).await;
-        assert!(sim.tags().is_empty(), "an orphan: {:?}", sim.tags());
+        assert_no_orphan_is_left(&sim).await;
         sim.shut_down().await;
     });
 }
@@ -108,10 +113,7 @@ fn a_put_of_an_earlier_incarnation_that_lands_after_a_take_over_leaves_no_orphan
         sim.server.fence("controller");
         sim.running = start(&sim.server, &sim.store, taking_over(), "next");
         sim.store.clear_faults();
-        delete_target(&sim, "one").await;
-        until_all_gone(&sim).await;
-        pass(LANDED).await;
-        assert!(sim.tags().is_empty(), "an orphan: {:?}", sim.tags());
+        assert_no_orphan_is_left(&sim).await;
         sim.shut_down().await;
     });
 }

@@ -182,11 +182,11 @@ fn hand_over(
     answer: PushAnswer,
 ) {
     let put = |open| *held.lock().unwrap_or_else(PoisonError::into_inner) = open;
-    if let PushAnswer::Granted { ticket, .. } = &answer {
+    if let PushAnswer::Granted { ticket } = &answer {
         put(Some(OpenTicket { artifact: pass.name.clone(), ticket: ticket.id, unanswered_since: None }));
         pass.memory().holder = Arc::downgrade(held);
     }
-    if let Err(PushAnswer::Granted { ticket, .. }) = reply.send(answer) {
+    if let Err(PushAnswer::Granted { ticket }) = reply.send(answer) {
         // The job is gone, and whoever ended it may have looked for the ticket before it was there.
         put(None);
         pass.memory().core.close_ticket(ticket.id, None);
@@ -410,7 +410,7 @@ async fn open_push(
         decision = decide();
     }
     Ok(match decision {
-        PushDecision::Granted { ticket, known_digest } => PushAnswer::Granted { ticket, known_digest },
+        PushDecision::Granted { ticket, .. } => PushAnswer::Granted { ticket },
         PushDecision::NotBound => PushAnswer::NotBound,
         PushDecision::Busy => PushAnswer::Busy,
         PushDecision::Known => PushAnswer::Known,

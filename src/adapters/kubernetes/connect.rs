@@ -9,10 +9,8 @@ use kube::client::ClientBuilder;
 use kube::config::{InClusterError, KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
 use thiserror::Error;
-use tower::timeout::TimeoutLayer;
 
-use super::client::HEAD;
-use super::requests::CountRequests;
+use super::client::layers;
 
 /// A connection on which nothing is read for so long is dead: a watch is ended by the server after less than 5 minutes.
 const READ_TIMEOUT: Duration = Duration::from_secs(295);
@@ -107,14 +105,14 @@ impl Cluster {
         &self.config.cluster_url
     }
 
-    /// A client that counts its requests, never retries by itself, waits 20 s for an answer to begin, and goes through HTTPS_PROXY unless NO_PROXY names the
-    /// cluster. To be made inside the runtime that uses it.
+    /// A client that counts its requests, never retries by itself, waits 20 s for an answer to begin, and goes through
+    /// HTTPS_PROXY unless NO_PROXY names the cluster. To be made inside the runtime that uses it.
     pub fn client(mut self) -> Result<Client, ConnectError> {
         if self.config.proxy_url.is_none() {
             self.config.proxy_url = proxy_for(&self.config.cluster_url)?;
         }
         let builder = ClientBuilder::try_from(self.config)?;
-        Ok(builder.with_layer(&TimeoutLayer::new(HEAD)).with_layer(&CountRequests).build())
+        Ok(builder.with_layer(&layers()).build())
     }
 }
 

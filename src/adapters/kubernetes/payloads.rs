@@ -59,8 +59,7 @@ impl Payloads {
         if let Some(kept) = self.kept::<K>(name, revision) {
             return Ok(kept);
         }
-        let object = api.get::<K>(name).await?.ok_or_else(|| PayloadError::Gone(name.clone()))?;
-        Ok(self.keep(object))
+        self.keep_found(name, api.get::<K>(name).await?)
     }
 
     /// As [`Self::get`], for jobs, which have no quick retry of their own; a pass must not wait so long.
@@ -73,8 +72,12 @@ impl Payloads {
         if let Some(kept) = self.kept::<K>(name, revision) {
             return Ok(kept);
         }
-        let object = api.get_persistently::<K>(name).await?;
-        Ok(self.keep(object.ok_or_else(|| PayloadError::Gone(name.clone()))?))
+        self.keep_found(name, api.get_persistently::<K>(name).await?)
+    }
+
+    fn keep_found<K: Namespaced>(&self, name: &ObjectName, found: Option<K>) -> Result<Arc<K>, PayloadError> {
+        let found = found.ok_or_else(|| PayloadError::Gone(name.clone()))?;
+        Ok(self.keep(found))
     }
 
     /// Keeps an object that an answer brought along.

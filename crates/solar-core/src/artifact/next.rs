@@ -9,6 +9,7 @@ use crate::layout;
 use crate::object::ObjectName;
 use crate::overlay::{Moment, Own};
 use crate::record::{RenderArtifactRecord, RenderBindingRecord};
+use crate::world::World;
 use solar_api::names::RENDER_ARTIFACT_FINALIZER;
 
 /// One step of an artifact's actor.
@@ -41,8 +42,9 @@ pub enum ArtifactStep {
 /// How long own writes may be ahead of the watch before they are read again.
 const WATCH_LAG: std::time::Duration = std::time::Duration::from_secs(30);
 
-/// Decides the next step; also keeps the marks in `memory` that depend on what is seen.
+/// Decides the next step; also keeps the marks in `memory` that depend on what is seen. `world` knows the bindings' owners.
 pub fn next(
+    world: &World,
     view: &View,
     memory: &mut ArtifactMemory,
     options: &ArtifactOptions,
@@ -50,7 +52,7 @@ pub fn next(
 ) -> ArtifactStep {
     notice(view, memory, now);
     // Before the owners: a watch that lags behind them must not keep the status from being written.
-    if let Some(step) = owed_address(view).or_else(|| settle_owners(view)) {
+    if let Some(step) = owed_address(view).or_else(|| settle_owners(world, view)) {
         return step;
     }
     let step = match &view.artifact {
@@ -106,20 +108,20 @@ fn owed_address(view: &View) -> Option<ArtifactStep> {
 }
 
 /// A binding whose owner the watch does not know, or knows under another uid, is checked by API.
-fn settle_owners(view: &View) -> Option<ArtifactStep> {
+fn settle_owners(world: &World, view: &View) -> Option<ArtifactStep> {
     view.bindings
         .values()
-        .find(|binding| !binding.meta.terminating && is_stray(view, binding))
+        .find(|binding| !binding.meta.terminating && is_stray(world, binding))
         .map(|binding| ArtifactStep::CheckOwner(binding.clone()))
 }
 
-fn is_stray(view: &View, binding: &RenderBindingRecord) -> bool {
+fn is_stray(world: &World, binding: &RenderBindingRecord) -> bool {
     if binding.owner_kind.as_ref() != "Target" {
         return false;
     }
-    match (view.owners.get(&binding.owner).and_then(Option::as_ref), &binding.controller) {
+    match (world.targets.get(&binding.owner), &binding.controller) {
         (None, _) => true,
-        (Some(uid), Some(controller)) => controller.uid != *uid,
+        (Some(owner), Some(controller)) => controller.uid != owner.meta.uid,
         (Some(_), None) => false,
     }
 }

@@ -16,8 +16,6 @@ pub struct View {
     pub artifact: Option<Arc<RenderArtifactRecord>>,
     /// Its bindings by name, terminating ones included: they hold until they are gone.
     pub bindings: BTreeMap<Arc<str>, Arc<RenderBindingRecord>>,
-    /// Uid of each owner of a binding as far as the watch knows; `None` for one that it does not know.
-    pub owners: BTreeMap<ObjectName, Option<Box<str>>>,
 }
 
 impl View {
@@ -42,13 +40,6 @@ impl View {
                 memory.own_bindings.insert(binding, entry);
             }
         }
-        let owners = bindings
-            .values()
-            .map(|binding| {
-                let owner = world.targets.get(&binding.owner);
-                (binding.owner.clone(), owner.map(|target| target.meta.uid.clone()))
-            })
-            .collect();
-        Self { artifact, bindings, owners }
+        Self { artifact, bindings }
     }
 }

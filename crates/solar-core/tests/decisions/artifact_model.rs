@@ -353,7 +353,7 @@ impl Model {
     fn settle_steps(&mut self) -> Result<(), Failed> {
         for _ in 0..50 {
             let view = self.view();
-            match artifact::next(&view, &mut self.memory, &OPTIONS, self.now) {
+            match artifact::next(&self.world, &view, &mut self.memory, &OPTIONS, self.now) {
                 ArtifactStep::Wait(_) => return Ok(()),
                 step => self.perform(step, &view)?,
             }

@@ -111,7 +111,7 @@ fn bind(world: &World, owner: &Owner, registry_name: &str) -> BindDecision {
 
 pub fn next(world: &World, memory: &mut ArtifactMemory, now: Duration) -> ArtifactStep {
     let view = view(world, memory);
-    artifact::next(&view, memory, &OPTIONS, now)
+    artifact::next(world, &view, memory, &OPTIONS, now)
 }
 
 #[test]
