@@ -61,6 +61,16 @@ where
     }
 }
 
+/// An object of a solar kind.
+pub fn object(kind: &str, namespace: &str, name: &str, spec: Value) -> Value {
+    json!({
+        "apiVersion": "solar.opendefense.cloud/v1alpha1",
+        "kind": kind,
+        "metadata": { "name": name, "namespace": namespace },
+        "spec": spec,
+    })
+}
+
 /// One incarnation of the controller with its world.
 pub struct Simulation {
     /// The API server.

@@ -14,12 +14,14 @@
 //! | [`target`] | what a Target needs next |
 //! | [`artifact`] | what a RenderArtifact's actor answers and does |
 //! | [`render_task`], [`admission`] | when a chart is rendered, and who gets a render slot |
-//! | [`release`], [`protection`] | what a Release resolves, and when a protected object is let go |
+//! | [`release`], [`binding`], [`protection`] | what a Release or a binding resolves, and when a protected object is let go |
+//! | [`profile`] | which ReleaseBindings Profiles want |
 //! | [`routes`] | which actors a change concerns |
 
 pub mod admission;
 pub mod artifact;
 pub mod backoff;
+pub mod binding;
 pub mod condition;
 pub mod content;
 pub mod credential;
@@ -31,6 +33,7 @@ pub mod layout;
 pub mod names;
 pub mod object;
 pub mod overlay;
+pub mod profile;
 pub mod protection;
 pub mod pull_secret;
 pub mod record;
