@@ -27,7 +27,7 @@ mod tools;
 
 pub use cluster::{ADMIN, Builder, Cluster};
 pub use guardian::folder;
-pub use pki::{Authority, Identity};
+pub use pki::{Authority, Identity, Signer};
 pub use process::{DEADLINE, Process, free_port, wait_until};
 pub use registry::{Generation, Registry, RegistryBuilder};
 pub use tools::{PROGRAMS, crds_of_flux, tool};
