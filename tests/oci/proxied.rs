@@ -10,8 +10,8 @@ use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
 use solar_controller::adapters::oci::{
-    Endpoint, OciError, OciErrorKind, OciRegistry, Operation, Reference, Timeouts, UntagError, UntagOutcome,
-    UntagProgress, UntagRequest, untag,
+    Endpoint, HttpRegistry, OciError, OciErrorKind, OciRegistry, Operation, Reference, Timeouts, UntagError,
+    UntagOutcome, UntagProgress, UntagRequest, untag,
 };
 use test_bed::{Generation, Registry};
 use tokio::net::TcpListener;
@@ -184,16 +184,33 @@ fn is_meant(error: &OciError, trouble: Trouble) -> bool {
     }
 }
 
+/// A client with time, and one without.
+struct Clients {
+    patient: HttpRegistry,
+    hasty: HttpRegistry,
+}
+
+impl Clients {
+    fn new() -> Self {
+        let limit = Duration::from_millis(300);
+        Self { patient: http_client(patient()), hasty: http_client(Timeouts { read: limit, write: limit }) }
+    }
+}
+
 /// Pushes and untags while one request meets trouble, tries again, and looks; `false` when there was no such request.
-async fn one_trouble(proxy: &Proxy, trouble: Trouble, at: usize, repository: &str) -> bool {
-    let (endpoint, friend) = (proxy.endpoint(), http_client(patient()));
+async fn one_trouble(
+    clients: &Clients,
+    proxy: &Proxy,
+    trouble: Trouble,
+    at: usize,
+    repository: &str,
+) -> bool {
+    let (endpoint, friend) = (proxy.endpoint(), &clients.patient);
     let artifact = chart("content");
     proxy.plan(Plan::default());
     friend.push(&endpoint, repository, "sibling", &artifact).await.expect("no trouble yet");
 
-    let limit = Duration::from_millis(300);
-    let hasty = http_client(Timeouts { read: limit, write: limit });
-    let first = if trouble == Trouble::Late { &hasty } else { &friend };
+    let first = if trouble == Trouble::Late { &clients.hasty } else { friend };
     proxy.plan(Plan { trouble: Some((at, trouble)), ..Plan::default() });
     let other = chart("other");
     if let Err(error) = first.push(&endpoint, repository, "v1", &other).await {
@@ -205,7 +222,7 @@ async fn one_trouble(proxy: &Proxy, trouble: Trouble, at: usize, repository: &st
     }
     // Looked at behind the proxy, so that looking is not counted.
     let direct = Endpoint::anonymous(&proxy.shared.target, true);
-    holds(&friend, &direct, repository, "v1", &other).await;
+    holds(friend, &direct, repository, "v1", &other).await;
 
     let mut progress = UntagProgress::default();
     let expected = Some(other.digest());
@@ -218,7 +235,7 @@ async fn one_trouble(proxy: &Proxy, trouble: Trouble, at: usize, repository: &st
             if trouble == Trouble::Late && (before..proxy.seen()).contains(&(at - 1)) {
                 proxy.land().await;
             }
-            let again = untag(&friend, &request, &mut progress).await;
+            let again = untag(friend, &request, &mut progress).await;
             let done = matches!(again, Ok(UntagOutcome::Deleted | UntagOutcome::AlreadyGone));
             assert!(done, "{trouble:?} at {at}: {again:?}");
         }
@@ -227,17 +244,18 @@ async fn one_trouble(proxy: &Proxy, trouble: Trouble, at: usize, repository: &st
     let met = proxy.seen() >= at;
     let gone = friend.head(&direct, repository, &Reference::tag("v1")).await;
     assert_eq!(gone, Ok(None), "{trouble:?} at {at}");
-    holds(&friend, &direct, repository, "sibling", &artifact).await;
+    holds(friend, &direct, repository, "sibling", &artifact).await;
     met
 }
 
 async fn every_request_meets(troubles: &[Trouble]) {
+    let clients = Clients::new();
     for generation in Generation::ALL {
         let Some(server) = Registry::builder(generation).start() else { continue };
         let proxy = Proxy::before(&server).await;
         for (number, trouble) in troubles.iter().enumerate() {
             let mut at = 1;
-            while one_trouble(&proxy, *trouble, at, &format!("team/{number}-{at}")).await {
+            while one_trouble(&clients, &proxy, *trouble, at, &format!("team/{number}-{at}")).await {
                 at += 1;
             }
             // A push and three requests to untag at least.

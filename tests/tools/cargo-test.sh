@@ -12,6 +12,8 @@ if [ "${1:-}" = --run ]; then
     esac
 fi
 
+# Most tests that take long wait for a server.
+export RUST_TEST_THREADS=${RUST_TEST_THREADS:-$((2 * $(getconf _NPROCESSORS_ONLN)))}
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 ${CARGO:-cargo} --config "target.'cfg(all())'.runner=['$(realpath "$0")','--run']" test "$@" 2>&1 | tee "$log"
