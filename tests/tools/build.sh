@@ -157,9 +157,9 @@ missing)
         command -v $program >/dev/null || debian="${debian:-} $program"
     done
     message=
-    [ -z "$left_out" ] || message="tests with $left_out were left out: 'make tools' builds them (needs Go)"
-    [ -z "${debian:-}" ] || message="${message:+$message; }tests with$debian were left out: Debian has them in docker-registry and prometheus"
-    [ -z "$message" ] || { echo "$message"; [ "${CI:-}" != true ]; }
+    [ -z "$left_out" ] || message="$left_out ('make tools' builds them, with Go)"
+    [ -z "${debian:-}" ] || message="${message:+$message and}$debian (from the Debian packages docker-registry and prometheus)"
+    [ -z "$message" ] || { echo "Left out were the tests with $message" && [ "${CI:-}" != true ]; }
     ;;
 build)
     [ -n "$(all_missing)" ] || exit 0
