@@ -16,7 +16,7 @@ use crate::flux;
 /// Every kind of chart, by the name of its test.
 fn kinds() -> Vec<(&'static str, RenderedChart)> {
     let mut bare = charts::release();
-    bare.chart.name = "release-bare".to_owned();
+    "release-bare".clone_into(&mut bare.chart.name);
     bare.target_namespace = String::new();
     bare.values.clear();
     let resource = charts::entrypoint(&mut bare);
@@ -25,10 +25,10 @@ fn kinds() -> Vec<(&'static str, RenderedChart)> {
     resource.tag = format!("@sha256:{}", "00ff".repeat(16));
     resource.insecure = true;
     let mut nasty = charts::release();
-    nasty.chart.name = "release-nasty".to_owned();
+    "release-nasty".clone_into(&mut nasty.chart.name);
     nasty.values = charts::NASTY.iter().map(|text| ((*text).to_owned(), Value::from(*text))).collect();
     let mut empty = charts::bootstrap();
-    empty.chart.name = "bootstrap-empty".to_owned();
+    "bootstrap-empty".clone_into(&mut empty.chart.name);
     empty.input.releases.clear();
     vec![
         ("release", render_release(&charts::release()).unwrap()),

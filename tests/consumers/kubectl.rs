@@ -15,8 +15,10 @@ struct World {
     kubeconfig: PathBuf,
     folder: PathBuf,
     registry: String,
-    /// Ended with the test.
-    _parts: (Process, Option<(Cluster, Registry)>),
+    /// `dev` or `run`.
+    program: Process,
+    /// Beside `run`; ended with the test.
+    _servers: Option<(Cluster, Registry)>,
 }
 
 fn program(folder: &Path) -> Process {
@@ -41,7 +43,8 @@ impl World {
             kubeconfig: folder.join("data/kubeconfig"),
             folder,
             registry: format!("127.0.0.1:{port}"),
-            _parts: (process, None),
+            program: process,
+            _servers: None,
         }
     }
 
@@ -62,12 +65,13 @@ impl World {
             kubeconfig,
             folder,
             registry: registry.host(),
-            _parts: (process, Some((cluster, registry))),
+            program: process,
+            _servers: Some((cluster, registry)),
         };
         let crds = Path::new(env!("CARGO_MANIFEST_DIR")).join("crds");
         world.ok(&["apply", "--server-side", "-f", crds.to_str().unwrap()]);
         world.ok(&["wait", "--for=condition=Established", "crd", "--all", "--timeout=2m"]);
-        world._parts.0.start();
+        world.program.start();
         Some(world)
     }
 
@@ -86,7 +90,7 @@ impl World {
     fn ok(&self, arguments: &[&str]) -> String {
         let output = self.run(arguments);
         let error = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "kubectl {arguments:?}: {error}\n{}", self._parts.0.log());
+        assert!(output.status.success(), "kubectl {arguments:?}: {error}\n{}", self.program.log());
         String::from_utf8(output.stdout).unwrap()
     }
 
@@ -129,7 +133,7 @@ impl World {
                     wanted == seen && status == "True"
                 })
         })
-        .unwrap_or_else(|late| panic!("{late}\n{:?}\n{}", every("{.status}"), self._parts.0.log()));
+        .unwrap_or_else(|late| panic!("{late}\n{:?}\n{}", every("{.status}"), self.program.log()));
     }
 }
 

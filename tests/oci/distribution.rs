@@ -164,16 +164,15 @@ impl Tokens {
         });
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let realm = format!("http://{}/token", listener.local_addr().expect("its address"));
-        let app = Router::new().route("/token", get(Self::answer)).with_state(Arc::clone(&tokens));
+        let answer = |State(tokens): State<Arc<Self>>, RawQuery(query): RawQuery, headers: HeaderMap| async move {
+            tokens.answer(query, &headers)
+        };
+        let app = Router::new().route("/token", get(answer)).with_state(Arc::clone(&tokens));
         server.spawn(async move { axum::serve(listener, app).await.expect("serving") });
         (tokens, realm)
     }
 
-    async fn answer(
-        State(tokens): State<Arc<Self>>,
-        RawQuery(query): RawQuery,
-        headers: HeaderMap,
-    ) -> Result<String, StatusCode> {
+    fn answer(&self, query: Option<String>, headers: &HeaderMap) -> Result<String, StatusCode> {
         let right = format!("Basic {}", STANDARD.encode("robot:right"));
         if headers.get("authorization").is_none_or(|found| *found != right) {
             return Err(StatusCode::UNAUTHORIZED);
@@ -184,14 +183,14 @@ impl Tokens {
         let scopes = pairs.iter().filter(|(name, _)| name == "scope");
         let access: Vec<Value> = scopes
             .flat_map(|(_, scope)| scope.split(' ').map(str::to_owned).collect::<Vec<_>>())
-            .map(|scope| tokens.grant(scope))
+            .map(|scope| self.grant(scope))
             .collect();
         let now = seconds_now();
         let claims = json!({
             "iss": "token-server", "sub": "robot", "aud": "registry", "jti": "1",
             "iat": now, "nbf": now - 60, "exp": now + 300, "access": access,
         });
-        Ok(json!({ "token": tokens.signer.sign(&claims) }).to_string())
+        Ok(json!({ "token": self.signer.sign(&claims) }).to_string())
     }
 
     fn grant(&self, scope: String) -> Value {

@@ -154,7 +154,7 @@ where)
 missing)
     left_out=$(all_missing | paste -sd ' ')
     for program in docker-registry promtool; do
-        command -v $program >/dev/null || debian="${debian:-} $program"
+        command -v $program >/dev/null || debian="${debian:+$debian }$program"
     done
     message=
     [ -z "$left_out" ] || message="$left_out ('make tools' builds them, with Go)"
