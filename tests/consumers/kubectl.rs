@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+use serde_json::{Value, json};
 use test_bed::{ADMIN, Cluster, Generation, Process, Registry, wait_until};
 
 /// The password of `solar` is that of the examples.
@@ -48,29 +49,40 @@ impl World {
         }
     }
 
-    /// A process for each part.
+    /// A process for each part; `run` has the permissions of deploy/base and no others.
     fn real(kubectl: &Path) -> Option<Self> {
-        let cluster = Cluster::builder().with_controllers().start()?;
+        // It asks for a permission where an owner reference blocks a deletion.
+        let plugin = "--enable-admission-plugins=OwnerReferencesPermissionEnforcement";
+        let cluster = Cluster::builder().flag(plugin).with_controllers().start()?;
         let registry = Registry::builder(Generation::Three).htpasswd(USERS).start()?;
         let folder = test_bed::folder("run");
-        let kubeconfig = cluster.kubeconfig(ADMIN);
-        let process = program(&folder).args([
+        let own = folder.join("own.kubeconfig");
+        let program = program(&folder).args([
             "run".to_owned(),
-            format!("--kubeconfig={}", kubeconfig.display()),
+            format!("--kubeconfig={}", own.display()),
             "--health-bind-address=off".to_owned(),
             "--metrics-bind-address=off".to_owned(),
+            // As in `dev`: nobody was here before.
+            "--takeover-wait=0s".to_owned(),
         ]);
+        let kubeconfig = cluster.kubeconfig(ADMIN);
         let world = Self {
             kubectl: kubectl.to_owned(),
-            kubeconfig,
+            kubeconfig: kubeconfig.clone(),
             folder,
             registry: registry.host(),
-            program: process,
+            program,
             _servers: Some((cluster, registry)),
         };
-        let crds = Path::new(env!("CARGO_MANIFEST_DIR")).join("crds");
-        world.ok(&["apply", "--server-side", "-f", crds.to_str().unwrap()]);
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+        world.ok(&["apply", "--server-side", "-f", root.join("crds").to_str().unwrap()]);
         world.ok(&["wait", "--for=condition=Established", "crd", "--all", "--timeout=2m"]);
+        world.ok(&["apply", "-k", root.join("deploy/base").to_str().unwrap()]);
+
+        let token = world.ok(&["create", "token", "solar-controller", "-n", "solar-system"]);
+        let mut config: Value = serde_json::from_slice(&std::fs::read(kubeconfig).unwrap()).unwrap();
+        config["users"][0]["user"] = json!({ "token": token.trim() });
+        std::fs::write(own, config.to_string()).unwrap();
         world.program.start();
         Some(world)
     }
@@ -260,9 +272,28 @@ fn kubectl_says_the_same_of_dev_and_of_a_real_cluster() {
         world.settled();
     }
     compare(&["get", "targets", "-n", "fleet"]);
-    let releases = both[1].ok(&["get", "releases", "-n", "fleet", "--no-headers"]).lines().count();
-    let [dev, real] =
-        both.map(|world| watched(world, &["get", "releases", "-n", "fleet", "--watch"], releases + 1));
-    assert_eq!(dev, real, "kubectl get --watch");
+    compare(&["delete", "target", "lab", "-n", "fleet", "--timeout=2m"]);
+    for world in both {
+        wait_until("its charts are gone", || {
+            let path = "jsonpath={.items[*].spec.repository}";
+            !world.ok(&["get", "renderartifacts", "-n", "fleet", "-o", path]).contains("bootstrap-lab")
+        })
+        .unwrap();
+    }
+    for kind in ["rendertasks", "renderartifacts", "renderbindings", "targets"] {
+        // What the Target shared with others goes at its own pace.
+        let list = ["get", kind, "-n", "fleet", "-o", "name"];
+        wait_until("as much is left", || dev.said(&list) == real.said(&list)).ok();
+        compare(&list);
+    }
+    let releases = real.ok(&["get", "releases", "-n", "fleet", "--no-headers"]).lines().count();
+    let watch = ["get", "releases", "-n", "fleet", "--watch"];
+    assert_eq!(
+        watched(&dev, &watch, releases + 1),
+        watched(&real, &watch, releases + 1),
+        "kubectl get --watch"
+    );
     assert!(differences.is_empty(), "{}", differences.join("\n\n"));
+    let log = real.program.log();
+    assert!(!log.contains("orbidden"), "a permission is missing: {log}");
 }
