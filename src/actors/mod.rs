@@ -1,12 +1,15 @@
 //! The actors: one file each, a thin shell that gives observations to the core and performs its decisions.
 
 pub mod access;
+pub mod availability_check;
+pub mod component_version;
 pub mod directory;
 pub mod errand_slots;
 pub mod gate;
 pub mod object;
 pub mod pass;
 pub mod protection;
+pub mod registry_actor;
 pub mod release;
 pub mod release_binding;
 pub mod render_artifact;

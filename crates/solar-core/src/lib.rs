@@ -15,10 +15,12 @@
 //! | [`artifact`] | what a RenderArtifact's actor answers and does |
 //! | [`render_task`], [`admission`] | when a chart is rendered, and who gets a render slot |
 //! | [`release`], [`protection`] | what a Release resolves, and when a protected object is let go |
+//! | [`availability`] | whether a ComponentVersion's descriptor is there, when it is looked at, and whose turn it is |
 //! | [`routes`] | which actors a change concerns |
 
 pub mod admission;
 pub mod artifact;
+pub mod availability;
 pub mod backoff;
 pub mod condition;
 pub mod content;
