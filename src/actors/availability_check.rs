@@ -51,11 +51,7 @@ async fn look(shared: &Shared, version: &ComponentVersionRecord, subject: &Subje
 }
 
 /// Whether it is there; else why that cannot be said, without a secret.
-async fn found(
-    shared: &Shared,
-    version: &ComponentVersionRecord,
-    subject: &Subject,
-) -> Result<bool, String> {
+async fn found(shared: &Shared, version: &ComponentVersionRecord, subject: &Subject) -> Result<bool, String> {
     let digest: Digest =
         subject.digest.parse().map_err(|error: crate::adapters::oci::InvalidName| error.to_string())?;
     let registry = Some(&subject.registry);

@@ -159,8 +159,7 @@ async fn write_status(
     version: &ComponentVersionRecord,
     status: &solar_api::ComponentVersionStatus,
 ) -> Result<(), PassError> {
-    let expect =
-        Expect { uid: &version.meta.uid, resource_version: Some(&version.meta.resource_version) };
+    let expect = Expect { uid: &version.meta.uid, resource_version: Some(&version.meta.resource_version) };
     let written = pass
         .shared
         .api

@@ -145,10 +145,8 @@ impl RegistryActor {
         self.started = Instant::now();
         self.deaths += 1;
         if self.deaths > RESTART_LIMIT {
-            self.shared
-                .tell_of_death(CriticalPartDied { part: PART.to_owned(), reason: reason.to_owned() });
+            self.shared.tell_of_death(CriticalPartDied { part: PART.to_owned(), reason: reason.to_owned() });
         }
-        self.tell_metrics();
     }
 
     fn asked(&mut self, ctx: &mut Context<Self>, question: &CheckManifest) {
@@ -188,7 +186,6 @@ impl RegistryActor {
                 self.begin(ctx, turn);
             }
         }
-        self.tell_metrics();
     }
 
     fn serve_later(&mut self, ctx: &mut Context<Self>, wait: Duration) {
@@ -304,13 +301,6 @@ impl RegistryActor {
             Some((_, at)) if self.running.len() < RUNNERS => at.saturating_sub(now),
             _ => self.pace(),
         }
-    }
-
-    #[allow(clippy::cast_precision_loss, reason = "a gauge")]
-    fn tell_metrics(&self) {
-        metrics::gauge!("solar_availability_checks_in_flight").set(self.running.len() as f64);
-        metrics::gauge!("solar_availability_queue").set(self.turns.waiting() as f64);
-        metrics::gauge!("solar_availability_tokens").set(f64::from(self.bucket.tokens()));
     }
 }
 

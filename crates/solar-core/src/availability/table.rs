@@ -57,16 +57,16 @@ pub struct Judged<'a> {
 /// A condition that speaks of another reference says nothing about this one: its grace period begins anew. Only an
 /// absence that was found again `grace` after the first one, with nothing else in between, gives False; where the wall
 /// clock was set meanwhile, the clock that never jumps must have shown that long, too.
-pub fn judge(
-    status: &ComponentVersionStatus,
-    judged: Judged<'_>,
-    grace: Duration,
-) -> ComponentVersionStatus {
+pub fn judge(status: &ComponentVersionStatus, judged: Judged<'_>, grace: Duration) -> ComponentVersionStatus {
     let Judged { finding, reference, at, .. } = judged;
     let mut next = status.clone();
     let (wanted, since) = match finding {
         Finding::Present => (
-            Wanted::yes(reason::TYPE, reason::DESCRIPTOR_AVAILABLE, format!("{reference} is in the registry")),
+            Wanted::yes(
+                reason::TYPE,
+                reason::DESCRIPTOR_AVAILABLE,
+                format!("{reference} is in the registry"),
+            ),
             None,
         ),
         Finding::Failed(why) => (Wanted::unknown(reason::TYPE, reason::REGISTRY_UNREACHABLE, why), None),
@@ -149,7 +149,8 @@ fn missing_for_good(reference: &str, since: Timestamp, grace: Duration) -> Wante
 }
 
 fn written(duration: Duration) -> String {
-    SignedDuration::try_from(duration).map_or_else(|_| format!("{duration:?}"), |signed| format!("{signed:#}"))
+    SignedDuration::try_from(duration)
+        .map_or_else(|_| format!("{duration:?}"), |signed| format!("{signed:#}"))
 }
 
 /// The first full second that is not before `at`: what is stored has no fractions, and none may be lost of the grace.

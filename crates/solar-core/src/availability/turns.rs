@@ -49,14 +49,7 @@ pub struct Turns {
 impl Turns {
     /// Empty queues of at most `bound` versions for each host, for `runners` checks at once.
     pub fn new(runners: usize, bound: usize) -> Self {
-        Self {
-            runners,
-            bound,
-            hosts: BTreeMap::new(),
-            places: BTreeMap::new(),
-            running: 0,
-            last: None,
-        }
+        Self { runners, bound, hosts: BTreeMap::new(), places: BTreeMap::new(), running: 0, last: None }
     }
 
     /// Queues `version` for `host`, unless it stands there already; it leaves the queue of another host. Answers how many
@@ -173,9 +166,8 @@ impl Turns {
     }
 
     fn forget_quiet(&mut self, now: Moment) {
-        self.hosts.retain(|_, queue| {
-            queue.running > 0 || !queue.waiting.is_empty() || now < queue.ended + STAYS
-        });
+        self.hosts
+            .retain(|_, queue| queue.running > 0 || !queue.waiting.is_empty() || now < queue.ended + STAYS);
     }
 
     /// How many wait.
