@@ -23,8 +23,6 @@ const RARE: &[(&str, &str)] = &[
     ("get", "renderartifacts"),
     // An admission plugin asks for it where owner references block a deletion.
     ("update", "targets/finalizers"),
-    // Nobody here puts a finalizer on a Component yet; one that another manager put there is taken off.
-    ("patch", "components"),
     // A repeated event.
     ("patch", "events"),
 ];

@@ -17,7 +17,7 @@ use support::{Simulation, on_paused_time};
 use tokio::time::Instant;
 
 /// Kinds of object actors, each with an object to touch (plural and name, empty for any) and a change that wakes it.
-const KINDS: [(&str, &str, &str, &str); 9] = [
+const KINDS: [(&str, &str, &str, &str); 10] = [
     ("Target", "targets", "edge-1", r#"{"spec": {"userdata": {"site": "bremen"}}}"#),
     (
         "RenderTask",
@@ -28,6 +28,7 @@ const KINDS: [(&str, &str, &str, &str); 9] = [
     ("RenderArtifact", "renderartifacts", "", r#"{"spec": {"registryRef": null}}"#),
     ("Release", "releases", "probe", r#"{"spec": {"priority": 5}}"#),
     ("ReleaseBinding", "releasebindings", "edge-1-probe", r#"{"spec": {"targetRef": {"name": "lab"}}}"#),
+    ("ComponentVersion", "componentversions", "podinfo-6.7.0", r#"{"spec": {"namespace": "touched"}}"#),
     ("RegistryProtection", "registries", "charts", TOUCHED),
     ("ReleaseProtection", "releases", "probe", r#"{"spec": {"priority": 6}}"#),
     ("ComponentVersionProtection", "componentversions", "podinfo-6.7.1", TOUCHED),
