@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use solar_core::routes::{
-    ActorKind, COMPONENT_PROTECTION, COMPONENT_VERSION_PROTECTION, PROFILE, PROFILE_BINDINGS,
-    REGISTRY_BINDING, REGISTRY_PROTECTION, RELEASE, RELEASE_BINDING, RELEASE_PROTECTION, RENDER_ARTIFACT,
-    RENDER_TASK, TARGET,
+    ActorKind, COMPONENT_PROTECTION, COMPONENT_VERSION, COMPONENT_VERSION_PROTECTION, PROFILE,
+    PROFILE_BINDINGS, REGISTRY_BINDING, REGISTRY_PROTECTION, RELEASE, RELEASE_BINDING, RELEASE_PROTECTION,
+    RENDER_ARTIFACT, RENDER_TASK, TARGET,
 };
 use thiserror::Error;
 use tokio::net::TcpListener;
@@ -32,6 +32,9 @@ pub enum Controller {
     /// RenderArtifacts and RenderBindings; only with Target and RenderTask
     #[value(name = "RenderArtifact")]
     RenderArtifact,
+    /// ComponentVersions
+    #[value(name = "ComponentVersion")]
+    ComponentVersion,
     /// Releases
     #[value(name = "Release")]
     Release,
@@ -59,6 +62,7 @@ impl Controller {
             Self::Target => &[TARGET],
             Self::RenderTask => &[RENDER_TASK],
             Self::RenderArtifact => &[RENDER_ARTIFACT],
+            Self::ComponentVersion => &[COMPONENT_VERSION],
             Self::Release => &[RELEASE],
             Self::ReleaseBinding => &[RELEASE_BINDING],
             Self::RegistryBinding => &[REGISTRY_BINDING],
@@ -137,6 +141,24 @@ pub struct ControllerArgs {
         value_name = "DURATION"
     )]
     pub unbound_grace: Duration,
+    /// How often each ComponentVersion's descriptor is looked for in its registry; checks beyond 10 per second are put off
+    #[arg(
+        long,
+        env = "SOLAR_COMPONENTVERSION_AVAILABILITY_INTERVAL",
+        default_value = "5m",
+        value_parser = a_second_or_more,
+        value_name = "DURATION"
+    )]
+    pub componentversion_availability_interval: Duration,
+    /// How long a descriptor must be missing before its ComponentVersion's Available turns False
+    #[arg(
+        long,
+        env = "SOLAR_COMPONENTVERSION_AVAILABILITY_GRACE",
+        default_value = "15m",
+        value_parser = duration,
+        value_name = "DURATION"
+    )]
+    pub componentversion_availability_grace: Duration,
     /// How long after a start no tag is deleted, for requests of the process before may still land; 30s unless
     /// given, and 0s in `dev`
     #[arg(long, env = "SOLAR_TAKEOVER_WAIT", value_parser = duration, value_name = "DURATION")]
@@ -179,6 +201,8 @@ impl Default for ControllerArgs {
             registry_binding_strict: options.target.strict,
             stale_grace: options.target.stale_grace,
             unbound_grace: options.artifact.unbound_grace,
+            componentversion_availability_interval: options.availability.interval,
+            componentversion_availability_grace: options.availability.grace,
             takeover_wait: None,
             shutdown_grace: None,
             actor_threads: options.actor_threads,
@@ -278,6 +302,8 @@ impl ControllerArgs {
         options.target.stale_grace = self.stale_grace;
         options.target.watched = self.namespaces();
         options.artifact.unbound_grace = self.unbound_grace;
+        options.availability.interval = self.componentversion_availability_interval;
+        options.availability.grace = self.componentversion_availability_grace;
         options
     }
 }
@@ -424,6 +450,14 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
 fn more_than_zero(text: &str) -> Result<Duration, String> {
     match duration(text)? {
         Duration::ZERO => Err("it must be more than zero, such as 2s".to_owned()),
+        duration => Ok(duration),
+    }
+}
+
+/// An interval at which something is asked for.
+fn a_second_or_more(text: &str) -> Result<Duration, String> {
+    match duration(text)? {
+        short if short < Duration::from_secs(1) => Err("it must be a second or more, such as 5m".to_owned()),
         duration => Ok(duration),
     }
 }

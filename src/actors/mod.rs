@@ -1,7 +1,9 @@
 //! The actors: one file each, a thin shell that gives observations to the core and performs its decisions.
 
 pub mod access;
+pub mod availability_check;
 pub mod binding;
+pub mod component_version;
 pub mod directory;
 pub mod errand_slots;
 pub mod finalizers;
@@ -11,6 +13,7 @@ pub mod pass;
 pub mod profile;
 pub mod protection;
 pub mod references;
+pub mod registry_actor;
 pub mod release;
 pub mod render_artifact;
 pub mod render_job;

@@ -24,8 +24,6 @@ const RARE: &[(&str, &str)] = &[
     // An admission plugin asks for it where owner references block a deletion.
     ("update", "targets/finalizers"),
     ("update", "profiles/finalizers"),
-    // Nobody here puts a finalizer on a Component yet; one that another manager put there is taken off.
-    ("patch", "components"),
     // A repeated event.
     ("patch", "events"),
 ];

@@ -17,7 +17,7 @@ use support::{Simulation, on_paused_time};
 use tokio::time::Instant;
 
 /// Kinds of object actors, each with an object to touch (plural and name, empty for any) and a change that wakes it.
-const KINDS: [(&str, &str, &str, &str); 12] = [
+const KINDS: [(&str, &str, &str, &str); 13] = [
     ("Target", "targets", "edge-1", r#"{"spec": {"userdata": {"site": "bremen"}}}"#),
     (
         "RenderTask",
@@ -31,6 +31,7 @@ const KINDS: [(&str, &str, &str, &str); 12] = [
     ("RegistryBinding", "registrybindings", "lab-charts", r#"{"spec": {"targetRef": {"name": "edge-1"}}}"#),
     ("Profile", "profiles", "probe", r#"{"spec": {"userdata": {"a": 1}}}"#),
     ("ProfileBindings", "targets", "edge-1", r#"{"metadata": {"labels": {"ring": "none"}}}"#),
+    ("ComponentVersion", "componentversions", "podinfo-6.7.0", r#"{"spec": {"namespace": "touched"}}"#),
     ("RegistryProtection", "registries", "charts", TOUCHED),
     ("ReleaseProtection", "releases", "probe", r#"{"spec": {"priority": 6}}"#),
     ("ComponentVersionProtection", "componentversions", "podinfo-6.7.1", TOUCHED),

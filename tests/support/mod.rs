@@ -112,6 +112,28 @@ pub fn start_hooked(
     spawner: Spawner,
 ) -> Running {
     let epoch = "2026-01-01T00:00:00Z".parse().unwrap();
+    start_with(server, store, options, incarnation, spawner, epoch)
+}
+
+/// As [`start`], when the wall clock shows `now`.
+pub fn start_at(
+    server: &Server,
+    store: &RegistryStore,
+    options: Options,
+    incarnation: &str,
+    now: jiff::Timestamp,
+) -> Running {
+    start_with(server, store, options, incarnation, Spawner::default(), now)
+}
+
+fn start_with(
+    server: &Server,
+    store: &RegistryStore,
+    options: Options,
+    incarnation: &str,
+    spawner: Spawner,
+    epoch: jiff::Timestamp,
+) -> Running {
     let ports = Ports {
         api: Api::new(bounded(server.service_for(incarnation), "default")),
         registry: Arc::new(Retrying::new(

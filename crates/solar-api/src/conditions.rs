@@ -150,4 +150,16 @@ pub mod component_version_resolved {
 pub mod available {
     /// The condition's type.
     pub const TYPE: &str = "Available";
+    /// The descriptor's manifest is in the registry.
+    pub const DESCRIPTOR_AVAILABLE: &str = "DescriptorAvailable";
+    /// The registry answers 404, and the grace period runs.
+    pub const DESCRIPTOR_MISSING_PENDING: &str = "DescriptorMissingPending";
+    /// The registry has answered 404 for the whole grace period.
+    pub const DESCRIPTOR_MISSING: &str = "DescriptorMissing";
+    /// The check had another result than present or absent.
+    pub const REGISTRY_UNREACHABLE: &str = "RegistryUnreachable";
+    /// The version names no digest.
+    pub const NO_DIGEST: &str = "NoDigest";
+    /// No Registry in the namespace has the descriptor's host.
+    pub const REGISTRY_NOT_CONFIGURED: &str = "RegistryNotConfigured";
 }

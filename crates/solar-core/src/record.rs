@@ -186,7 +186,7 @@ impl Record for ComponentRecord {
         &self.meta
     }
     fn index(&self) -> Vec<IndexKey> {
-        Vec::new()
+        vec![IndexKey::Host(self.meta.name.namespace.clone(), self.registry.clone())]
     }
 }
 
@@ -205,8 +205,40 @@ pub struct ComponentVersionRecord {
     pub hosts: BTreeMap<Box<str>, Box<str>>,
     /// What is installed.
     pub entrypoint: api::Entrypoint,
+    /// Where the component descriptor lies.
+    pub descriptor: DescriptorRecord,
+    /// Value of the availability recheck annotation.
+    pub recheck: Option<Box<str>>,
     /// Status as stored.
     pub status: api::ComponentVersionStatus,
+}
+
+/// Where a ComponentVersion says that its descriptor lies; what is empty counts as absent.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct DescriptorRecord {
+    /// Host, normalised.
+    pub registry: Option<Box<str>>,
+    /// Repository in front of the descriptors, without slashes around it.
+    pub namespace: Option<Box<str>>,
+    /// Name behind `component-descriptors/`.
+    pub component_name: Option<Box<str>>,
+    /// Digest of the manifest.
+    pub digest: Option<Box<str>>,
+}
+
+impl From<&api::ComponentVersionSpec> for DescriptorRecord {
+    fn from(spec: &api::ComponentVersionSpec) -> Self {
+        fn filled(text: &Option<String>) -> Option<&str> {
+            text.as_deref().map(str::trim).filter(|text| !text.is_empty())
+        }
+        let path = |text| filled(text).map(|text| text.trim_matches('/')).filter(|text| !text.is_empty());
+        Self {
+            registry: filled(&spec.registry).map(|host| host::normalise(host).into()),
+            namespace: path(&spec.namespace).map(Into::into),
+            component_name: path(&spec.component_name).map(Into::into),
+            digest: filled(&spec.digest).map(Into::into),
+        }
+    }
 }
 
 impl From<&api::ComponentVersion> for ComponentVersionRecord {
@@ -224,6 +256,8 @@ impl From<&api::ComponentVersion> for ComponentVersionRecord {
             resources: PayloadHash::of(&spec.resources),
             hosts,
             entrypoint: spec.entrypoint.clone(),
+            descriptor: DescriptorRecord::from(spec),
+            recheck: annotation(&version.metadata, api::names::AVAILABILITY_RECHECK_ANNOTATION),
             status: version.status.clone().unwrap_or_default(),
             meta,
         }
@@ -235,10 +269,12 @@ impl Record for ComponentVersionRecord {
         &self.meta
     }
     fn index(&self) -> Vec<IndexKey> {
-        vec![
-            IndexKey::Component(self.component.clone()),
-            IndexKey::Namespace(self.meta.name.namespace.clone()),
-        ]
+        let namespace = &self.meta.name.namespace;
+        let mut keys =
+            vec![IndexKey::Component(self.component.clone()), IndexKey::Namespace(namespace.clone())];
+        // One that names no host of its own is found by its Component's.
+        keys.extend(self.descriptor.registry.clone().map(|host| IndexKey::Host(namespace.clone(), host)));
+        keys
     }
 }
 

@@ -35,6 +35,8 @@ pub const REGISTRY_BINDING: ActorKind = ActorKind("RegistryBinding");
 pub const PROFILE: ActorKind = ActorKind("Profile");
 /// Actors that keep, for one Target each, the ReleaseBindings that Profiles want.
 pub const PROFILE_BINDINGS: ActorKind = ActorKind("ProfileBindings");
+/// Actors of ComponentVersions.
+pub const COMPONENT_VERSION: ActorKind = ActorKind("ComponentVersion");
 /// Protection of Registries.
 pub const REGISTRY_PROTECTION: ActorKind = ActorKind("RegistryProtection");
 /// Protection of Releases.
@@ -237,9 +239,13 @@ impl Routed for ReleaseRecord {
 }
 
 impl Routed for ComponentRecord {
-    fn concerned(_: &World, old: Option<&Self>, new: Option<&Self>, to: &mut Concerned) {
-        if let Some(component) = old.or(new) {
-            add(to, COMPONENT_PROTECTION, &component.meta.name);
+    fn concerned(world: &World, old: Option<&Self>, new: Option<&Self>, to: &mut Concerned) {
+        let Some(name) = old.or(new).map(|component| component.meta.name.clone()) else { return };
+        add(to, COMPONENT_PROTECTION, &name);
+        if touched(old.map(|c| &c.meta), new.map(|c| &c.meta)) {
+            for version in world.component_versions.by(&IndexKey::Component(name)) {
+                add(to, COMPONENT_VERSION, &version.meta.name);
+            }
         }
     }
 }
@@ -248,8 +254,14 @@ impl Routed for ComponentVersionRecord {
     fn concerned(world: &World, old: Option<&Self>, new: Option<&Self>, to: &mut Concerned) {
         let Some(name) = old.or(new).map(|version| version.meta.name.clone()) else { return };
         protect(to, Protected::Component, old, new, |version| Some(version.component.clone()));
-        add(to, COMPONENT_VERSION_PROTECTION, &name);
-        if !touched(old.map(|v| &v.meta), new.map(|v| &v.meta)) {
+        let touched = touched(old.map(|v| &v.meta), new.map(|v| &v.meta));
+        if touched || old.map(|v| v.meta.finalizers.len()) != new.map(|v| v.meta.finalizers.len()) {
+            add(to, COMPONENT_VERSION_PROTECTION, &name);
+        }
+        if touched || old.map(|v| &v.recheck) != new.map(|v| &v.recheck) {
+            add(to, COMPONENT_VERSION, &name);
+        }
+        if !touched {
             return;
         }
         for release in world.releases.by(&IndexKey::ComponentVersion(name)) {
@@ -265,12 +277,29 @@ fn targets_of_release(world: &World, release: &ObjectName, to: &mut Concerned) {
     }
 }
 
+/// Those whose descriptors lie on `host`, by their own word or by that of their Component.
+fn versions_on_host(world: &World, namespace: &Arc<str>, host: &str, to: &mut Concerned) {
+    let key = IndexKey::Host(namespace.clone(), host.into());
+    for version in world.component_versions.by(&key) {
+        add(to, COMPONENT_VERSION, &version.meta.name);
+    }
+    for component in world.components.by(&key) {
+        let versions = world.component_versions.by(&IndexKey::Component(component.meta.name.clone()));
+        for version in versions.filter(|version| version.descriptor.registry.is_none()) {
+            add(to, COMPONENT_VERSION, &version.meta.name);
+        }
+    }
+}
+
 impl Routed for RegistryRecord {
     fn concerned(world: &World, old: Option<&Self>, new: Option<&Self>, to: &mut Concerned) {
         let Some(name) = old.or(new).map(|registry| registry.meta.name.clone()) else { return };
         add(to, REGISTRY_PROTECTION, &name);
         if !touched(old.map(|r| &r.meta), new.map(|r| &r.meta)) {
             return;
+        }
+        for registry in old.iter().chain(&new) {
+            versions_on_host(world, &registry.meta.name.namespace, &registry.host, to);
         }
         let key = IndexKey::Registry(name);
         for target in world.targets.by(&key) {

@@ -4,6 +4,8 @@
 mod artifact_model;
 mod artifact_rules;
 mod artifacts;
+mod availability;
+mod availability_turns;
 mod backoff;
 mod bindings;
 mod conditions;

@@ -81,6 +81,7 @@ fn a_version_that_comes_or_goes_concerns_the_releases_that_name_it_and_the_prote
     terminating.meta.terminating = true;
     let wanted = [
         "ComponentProtection edge/web",
+        "ComponentVersion edge/web-1",
         "ComponentVersionProtection edge/web-1",
         "Release edge/web",
         "Target edge/berlin",
