@@ -8,7 +8,9 @@ mod protocol;
 mod scene;
 #[path = "../support/mod.rs"]
 mod support;
+mod targets;
 mod untagging;
+mod wakes;
 
 use kube_embedded::{Fault, FaultRule, Verb};
 use serde_json::json;
