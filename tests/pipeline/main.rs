@@ -3,6 +3,7 @@
 mod around;
 mod bad_input;
 mod failures;
+mod namespaces;
 mod price;
 mod protocol;
 mod scene;

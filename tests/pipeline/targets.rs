@@ -132,31 +132,29 @@ fn a_registry_that_moves_to_another_host_gets_the_charts_there_and_old_tags_wait
             is_ready(sim, "one") && url.starts_with("oci://other.example/fleet/bootstrap-one:")
         })
         .await;
+        let old = |sim: &Simulation| -> Vec<String> {
+            let all = sim.server.objects("RenderArtifact");
+            all.filter(|it| it["spec"]["baseURL"] == crate::support::REGISTRY)
+                .map(|it| it["metadata"]["name"].as_str().unwrap().to_owned())
+                .collect()
+        };
         sim.until("the old artifacts say why they stay", |sim| {
-            scene::cleanup_failure(sim).is_some_and(|(reason, message)| {
-                reason == "AuthFailed"
-                    && message.contains("127.0.0.1:5000")
-                    && message.contains("other.example")
-            })
+            old(sim).len() == 2
+                && old(sim).iter().all(|artifact| {
+                    let said = sim.condition("RenderArtifact", "fleet", artifact, "OCICleanup");
+                    said.is_some_and(|(_, reason, message)| {
+                        reason == "AuthFailed" && message.contains("has the hostname other.example")
+                    })
+                })
         })
         .await;
         // The mend that is named: a Registry with the old host.
         sim.server.install(registry("fleet", "old", "push")).unwrap();
-        let old: Vec<String> = sim
-            .server
-            .objects("RenderArtifact")
-            .filter(|it| it["spec"]["baseURL"] == crate::support::REGISTRY)
-            .map(|it| it["metadata"]["name"].as_str().unwrap().to_owned())
-            .collect();
-        assert_eq!(old.len(), 2);
-        for artifact in &old {
+        for artifact in old(&sim) {
             let change = json!({ "spec": { "registryRef": { "name": "old" } } });
-            sim.patch("renderartifacts", "fleet", artifact, change).await;
+            sim.patch("renderartifacts", "fleet", &artifact, change).await;
         }
-        sim.until("the old artifacts are gone", |sim| {
-            old.iter().all(|artifact| sim.server.get_object("RenderArtifact", "fleet", artifact).is_none())
-        })
-        .await;
+        sim.until("the old artifacts are gone", |sim| old(sim).is_empty()).await;
         assert!(is_ready(&sim, "one"));
         sim.shut_down().await;
     });
