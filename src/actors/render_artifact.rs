@@ -68,11 +68,8 @@ impl Reconcile for RenderArtifactKind {
 
     fn memory(shared: &Shared, restarted: bool) -> Memory {
         // An actor that died may have left a push or a deletion under way, and its tickets are forgotten.
-        let quiet_until = if restarted {
-            shared.clock.elapsed() + artifact::UNANSWERED_WRITE
-        } else {
-            shared.options.takeover_wait
-        };
+        let quiet_until =
+            if restarted { shared.clock.elapsed() + artifact::UNANSWERED_WRITE } else { Duration::ZERO };
         Memory {
             core: ArtifactMemory::new(quiet_until),
             progress: Arc::default(),
@@ -85,7 +82,13 @@ impl Reconcile for RenderArtifactKind {
     }
 
     async fn reconcile(pass: &mut Pass<Self>) -> Result<Option<Duration>, PassError> {
-        pass.memory().core.confirmed = false;
+        {
+            let quiet_until = pass.shared.quiet_until();
+            let mut memory = pass.memory();
+            memory.core.confirmed = false;
+            // An actor may be older than the time in which this process leads.
+            memory.core.quiet_until = memory.core.quiet_until.max(quiet_until);
+        }
         close_lost_ticket(pass);
         // Each part is done although another fails: a request that cannot be served must not keep the status from being
         // written, nor the other way round. The first failure is told.

@@ -1,6 +1,7 @@
 //! `solar-controller run` as a cluster starts it, asks it, and ends it.
 
 mod deploy;
+mod election;
 mod flush;
 mod metrics;
 mod proxy;
@@ -55,7 +56,7 @@ fn run_renders_tells_about_itself_ends_well_and_goes_on_where_it_ended() {
     let line = program.log.started_line().unwrap();
     assert_eq!(line["version"], env!("CARGO_PKG_VERSION"));
     assert_eq!((&line["namespaces"], &line["controllers"]), (&"all".into(), &"all".into()));
-    assert!(log.contains("there is no leader election yet: this must be the only"), "{log}");
+    assert!(!log.contains("this must be the only controller"), "{log}");
 
     tells_what_happened(&world, &program);
 
