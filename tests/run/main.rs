@@ -3,6 +3,7 @@
 mod deploy;
 mod flush;
 mod metrics;
+mod pages;
 mod proxy;
 mod refused;
 mod relist;
