@@ -4,6 +4,7 @@ mod deploy;
 mod election;
 mod flush;
 mod metrics;
+mod pages;
 mod proxy;
 mod refused;
 mod relist;
