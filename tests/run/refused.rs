@@ -22,7 +22,7 @@ fn a_wrong_value_is_refused_naming_the_flag_and_the_mend() {
         (&["--controllers", "Pod"], "invalid value 'Pod' for '--controllers <KIND>'"),
         (
             &["--controllers", "Pod"],
-            "possible values: Target, RenderTask, RenderArtifact, Release, ReleaseBinding",
+            "possible values: Target, RenderTask, RenderArtifact, ComponentVersion, Release, ReleaseBinding",
         ),
         (&["--watch-namespace", "Fleet"], "\"Fleet\" is not a namespace: lower case letters"),
         (&["--watch-namespace", ""], "\"\" is not a namespace"),
