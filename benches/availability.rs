@@ -210,9 +210,9 @@ fn slow() {
         let arrivals = arrivals.lock().unwrap().clone();
         let first = arrivals[0].0;
         let times: Vec<f64> = arrivals.iter().map(|(at, _)| (*at - first).as_secs_f64()).collect();
-        let most = times.iter().map(|start| {
-            times.iter().filter(|time| **time >= *start && **time < *start + 1.999).count()
-        });
+        let most = times
+            .iter()
+            .map(|start| times.iter().filter(|time| **time >= *start && **time < *start + 1.999).count());
         say("checks at once, at most", most.max().unwrap_or_default());
         let (least, most) = rates(&times);
         say("checks a second in any ten seconds, least and most", format!("{least:.2} {most:.2}"));
@@ -238,7 +238,10 @@ fn actor() {
         turns.stand(name, &host(number % HOSTS), Duration::ZERO);
     }
     let asked = began.elapsed();
-    say("memory of the queue for each that waits, bytes", format!("{:.0}", (resident() - before) / MANY as f64));
+    say(
+        "memory of the queue for each that waits, bytes",
+        format!("{:.0}", (resident() - before) / MANY as f64),
+    );
     let began = RealInstant::now();
     let mut begun = 0;
     while let Some(host) = turns.first(Duration::ZERO, |_, _| true) {

@@ -10,8 +10,9 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use solar_core::routes::{
-    ActorKind, COMPONENT_PROTECTION, COMPONENT_VERSION, COMPONENT_VERSION_PROTECTION, REGISTRY_PROTECTION,
-    RELEASE, RELEASE_BINDING, RELEASE_PROTECTION, RENDER_ARTIFACT, RENDER_TASK, TARGET,
+    ActorKind, COMPONENT_PROTECTION, COMPONENT_VERSION, COMPONENT_VERSION_PROTECTION, PROFILE,
+    PROFILE_BINDINGS, REGISTRY_BINDING, REGISTRY_PROTECTION, RELEASE, RELEASE_BINDING, RELEASE_PROTECTION,
+    RENDER_ARTIFACT, RENDER_TASK, TARGET,
 };
 use thiserror::Error;
 use tokio::net::TcpListener;
@@ -40,6 +41,12 @@ pub enum Controller {
     /// ReleaseBindings
     #[value(name = "ReleaseBinding")]
     ReleaseBinding,
+    /// RegistryBindings
+    #[value(name = "RegistryBinding")]
+    RegistryBinding,
+    /// Profiles, and the ReleaseBindings that they make
+    #[value(name = "Profile")]
+    Profile,
     /// Letting go of Registries, Releases, ComponentVersions and Components that nobody refers to any more
     #[value(name = "Protection")]
     Protection,
@@ -58,6 +65,8 @@ impl Controller {
             Self::ComponentVersion => &[COMPONENT_VERSION],
             Self::Release => &[RELEASE],
             Self::ReleaseBinding => &[RELEASE_BINDING],
+            Self::RegistryBinding => &[REGISTRY_BINDING],
+            Self::Profile => &[PROFILE, PROFILE_BINDINGS],
             Self::Protection => {
                 &[REGISTRY_PROTECTION, RELEASE_PROTECTION, COMPONENT_VERSION_PROTECTION, COMPONENT_PROTECTION]
             }

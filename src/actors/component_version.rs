@@ -12,11 +12,11 @@ use solar_core::overlay::{Own, settle};
 use solar_core::record::ComponentVersionRecord;
 use solar_core::routes::{ActorKind, COMPONENT_VERSION};
 
+use super::finalizers::{ensure_own, protect, remove_own};
 use super::object::{NoRequest, Pass, PassError, Reconcile};
-use super::protection::protect;
 use super::registry_actor;
 use super::system::Shared;
-use crate::adapters::kubernetes::{Expect, add_finalizer, remove_finalizer};
+use crate::adapters::kubernetes::Expect;
 use crate::messages::object::Answer;
 use crate::messages::registry_actor::{CheckAdmission, CheckManifest};
 
@@ -50,11 +50,17 @@ impl Reconcile for ComponentVersionKind {
         let Some(seen) = observe(pass) else { return Ok(None) };
         take_in_answers(pass);
         let version = seen.version;
-        if version.meta.terminating {
-            let_go(pass, &version).await?;
+        let meta = &version.meta;
+        if meta.terminating {
+            // This controller holds it for nothing more; a Release may hold it still.
+            if let Some(written) = remove_own(&pass.shared, meta, COMPONENT_VERSION_FINALIZER).await? {
+                keep(pass, &written);
+            }
             return Ok(None);
         }
-        hold(pass, &version).await?;
+        if let Some(written) = ensure_own(&pass.shared, meta, COMPONENT_VERSION_FINALIZER).await? {
+            keep(pass, &written);
+        }
         if let Some(component) = seen.component {
             protect::<Component>(&pass.shared, &component, COMPONENT_REF_FINALIZER).await?;
         }
@@ -104,31 +110,6 @@ fn take_in_answers(pass: &mut Pass<ComponentVersionKind>) {
     if let Some((Answer::Checked(checked), _)) = result {
         memory.core.checked(*checked);
     }
-}
-
-/// A version that goes is not held by this controller for anything; a Release may hold it still.
-async fn let_go(
-    pass: &Pass<ComponentVersionKind>,
-    version: &ComponentVersionRecord,
-) -> Result<(), PassError> {
-    if !version.meta.has_finalizer(COMPONENT_VERSION_FINALIZER) {
-        return Ok(());
-    }
-    let Meta { uid, finalizers, .. } = &version.meta;
-    let patch = remove_finalizer(uid, finalizers, COMPONENT_VERSION_FINALIZER, None);
-    let written = pass.shared.api.patch::<ComponentVersion>(&pass.name, &patch).await?;
-    keep(pass, &written);
-    Ok(())
-}
-
-async fn hold(pass: &Pass<ComponentVersionKind>, version: &ComponentVersionRecord) -> Result<(), PassError> {
-    if version.meta.has_finalizer(COMPONENT_VERSION_FINALIZER) {
-        return Ok(());
-    }
-    let patch = add_finalizer(&version.meta.uid, &version.meta.finalizers, COMPONENT_VERSION_FINALIZER);
-    let written = pass.shared.api.patch::<ComponentVersion>(&pass.name, &patch).await?;
-    keep(pass, &written);
-    Ok(())
 }
 
 /// Goes on with the check as far as it comes without waiting.

@@ -25,13 +25,13 @@ use solar_core::world::World;
 
 use super::access;
 use super::object::{Pass, PassError, Reconcile};
+use super::references::reference;
 use super::system::Shared;
 use crate::adapters::kubernetes::{ApiError, Expect, Problem, add_finalizer, remove_finalizer};
 use crate::adapters::oci::UntagProgress;
 use crate::messages::render_artifact::{ArtifactRequest, OpenTicket};
 pub use errands::{CleanupFailure, Finding};
 use own::{emit, forget_binding, keep_artifact, keep_binding, keep_or_forget_artifact, write_status};
-pub(super) use own::{owned_by_target, reference};
 
 /// How often it is looked whether an open ticket is still in somebody's hands.
 const TICKET_CHECK: Duration = Duration::from_secs(30);

@@ -20,15 +20,16 @@ use solar_core::routes::{ActorKey, ActorKind, Routed};
 use tokio::sync::{oneshot, watch};
 use tokio::time::Instant;
 
+use super::binding::BindingKind;
 use super::component_version::ComponentVersionKind;
 use super::directory::{Directory, Factory};
 use super::gate::Gate;
 use super::object::{self, Reconcile};
 use super::pass::PassHandle;
+use super::profile::{ProfileBindingsKind, ProfileKind};
 use super::protection::ProtectionKind;
 use super::registry_actor::RegistryActor;
 use super::release::ReleaseKind;
-use super::release_binding::ReleaseBindingKind;
 use super::render_artifact::RenderArtifactKind;
 use super::render_pool::RenderPool;
 use super::render_task::RenderTaskKind;
@@ -88,7 +89,10 @@ fn kinds() -> Vec<Kind> {
         of::<RenderArtifactKind>(CHARTS),
         of::<ComponentVersionKind>(&["Component", "ComponentVersion", "ReferenceGrant", "Registry"]),
         of::<ReleaseKind>(&["ComponentVersion", "ReferenceGrant", "Release"]),
-        of::<ReleaseBindingKind>(&["Release", "ReleaseBinding"]),
+        of::<BindingKind<api::ReleaseBinding>>(&["ReferenceGrant", "Release", "ReleaseBinding", "Target"]),
+        of::<BindingKind<api::RegistryBinding>>(&["ReferenceGrant", "Registry", "RegistryBinding", "Target"]),
+        of::<ProfileKind>(&["Profile", "Release", "ReleaseBinding"]),
+        of::<ProfileBindingsKind>(&["Profile", "ReferenceGrant", "Release", "ReleaseBinding", "Target"]),
         of::<ProtectionKind<api::Registry>>(&["Registry", "RegistryBinding", "RenderArtifact", "Target"]),
         of::<ProtectionKind<api::Release>>(&["Profile", "Release", "ReleaseBinding"]),
         of::<ProtectionKind<api::ComponentVersion>>(&["ComponentVersion", "Release"]),

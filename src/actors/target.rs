@@ -26,11 +26,12 @@ use solar_core::world::{IndexKey, World};
 use solar_core::{backoff, content, host, layout};
 
 use super::access;
+use super::finalizers::{ensure_own, protect, remove_own};
 use super::object::{NoRequest, Pass, PassError, Reconcile};
-use super::protection::protect;
-use super::render_artifact::{RenderArtifactKind, owned_by_target, reference};
+use super::references::{controlled_by, reference};
+use super::render_artifact::RenderArtifactKind;
 use super::system::Shared;
-use crate::adapters::kubernetes::{ApiError, Expect, Problem, Regarding, add_finalizer, remove_finalizer};
+use crate::adapters::kubernetes::{ApiError, Expect, Problem, Regarding};
 use crate::messages::object::Answer;
 use crate::messages::render_artifact::ArtifactRequest;
 
@@ -294,7 +295,10 @@ async fn perform(
     step: TargetStep,
 ) -> Result<Done, PassError> {
     match step {
-        TargetStep::AddFinalizer => return add_own_finalizer(pass, target).await.map(Done::Changed),
+        TargetStep::AddFinalizer => {
+            let held = ensure_own::<Target>(&pass.shared, &target.meta, TARGET_FINALIZER).await?;
+            return Ok(held.map_or(Done::Now, |held| Done::Changed(keep(pass, &held))));
+        }
         TargetStep::WriteStatus(status) => {
             let written = write_status(pass, target, &status).await?;
             return Ok(written.map_or(Done::Now, Done::Changed));
@@ -318,16 +322,6 @@ async fn perform(
         TargetStep::Emit(order) => pass.shared.events.emit(Regarding::new("Target", &target.meta), order),
     }
     Ok(Done::Now)
-}
-
-async fn add_own_finalizer(
-    pass: &Pass<TargetKind>,
-    target: &TargetRecord,
-) -> Result<Arc<TargetRecord>, PassError> {
-    let meta = &target.meta;
-    let patch = add_finalizer(&meta.uid, &meta.finalizers, TARGET_FINALIZER);
-    let patched = pass.shared.api.patch::<Target>(&pass.name, &patch).await?;
-    Ok(keep(pass, &patched))
 }
 
 async fn write_status(
@@ -521,7 +515,7 @@ async fn create_task(
         metadata: ObjectMeta {
             name: Some(name.to_string()),
             namespace: Some(pass.name.namespace.to_string()),
-            owner_references: Some(vec![owned_by_target(&target.meta.name, &target.meta.uid)]),
+            owner_references: Some(vec![controlled_by::<Target>(&target.meta.name, &target.meta.uid)]),
             ..ObjectMeta::default()
         },
         spec,
@@ -573,16 +567,10 @@ async fn remove_own_finalizer(pass: &Pass<TargetKind>, target: &TargetRecord) ->
         // The watch is behind the API server; its next event wakes this actor.
         return Err(PassError::Outdated(pass.name.clone()));
     }
-    let meta = &target.meta;
-    let patch = remove_finalizer(&meta.uid, &meta.finalizers, TARGET_FINALIZER, None);
-    match api.patch::<Target>(&pass.name, &patch).await {
-        Ok(patched) => {
-            keep(pass, &patched);
-            Ok(())
-        }
-        Err(ApiError { problem: Problem::NotFound, .. }) => Ok(()),
-        Err(error) => Err(error.into()),
+    if let Some(let_go) = remove_own::<Target>(&pass.shared, &target.meta, TARGET_FINALIZER).await? {
+        keep(pass, &let_go);
     }
+    Ok(())
 }
 
 /// The highest bootstrap version that artifacts or tags in the Target's repository bear.

@@ -54,9 +54,7 @@ fn install_versions(server: &Server, name: &str, host: &str, count: usize, diges
 }
 
 fn all_have(server: &Server, reason: &str) -> bool {
-    server.objects("ComponentVersion").all(|version| {
-        version["status"]["conditions"][0]["reason"] == reason
-    })
+    server.objects("ComponentVersion").all(|version| version["status"]["conditions"][0]["reason"] == reason)
 }
 
 /// The most arrivals within any `window`.
@@ -82,7 +80,10 @@ fn versions_that_are_due_together_are_checked_ten_a_second_after_a_burst_of_twen
         let at_once = arrivals.iter().filter(|(at, _)| *at - first < Duration::from_millis(50)).count();
         assert_eq!(at_once, 20);
         let last = arrivals[319].0 - first;
-        assert!((29.9..=30.1).contains(&last.as_secs_f64()), "three hundred more take half a minute: {last:?}");
+        assert!(
+            (29.9..=30.1).contains(&last.as_secs_f64()),
+            "three hundred more take half a minute: {last:?}"
+        );
         assert!(most_within(&arrivals[20..], Duration::from_secs(10)) <= 101);
         sim.shut_down().await;
     });
@@ -114,9 +115,12 @@ fn a_slow_registry_is_asked_four_times_at_once_and_everybody_has_a_turn() {
 fn a_host_that_hangs_does_not_hold_up_another() {
     on_paused_time(|| async {
         let (server, store) = world();
-        let log = watch(&store, |repository| {
-            if repository.starts_with("hangs") { Fault::Hang } else { Fault::None }
-        });
+        let log = watch(
+            &store,
+            |repository| {
+                if repository.starts_with("hangs") { Fault::Hang } else { Fault::None }
+            },
+        );
         scene::install(&server, scene::registry("r", HOST));
         scene::install(&server, scene::registry("hangs", "hangs.example"));
         let digest = scene::descriptor("none").digest().to_string();
@@ -124,9 +128,8 @@ fn a_host_that_hangs_does_not_hold_up_another() {
         install_versions(&server, "fine", HOST, 40, &digest);
         let sim = Simulation::over(server, store, once());
         sim.until("the healthy ones were checked", |sim| {
-            (0..40).all(|number| {
-                reason(&sim.server, &format!("fine-{number:05}")) == "DescriptorMissingPending"
-            })
+            (0..40)
+                .all(|number| reason(&sim.server, &format!("fine-{number:05}")) == "DescriptorMissingPending")
         })
         .await;
         let arrivals = log.lock().unwrap().clone();
@@ -294,7 +297,8 @@ fn a_check_that_panics_is_no_absence_and_ends_nothing() {
         let hook = {
             let hit = hit.clone();
             move |label: &str| {
-                let first = label.starts_with("check of ") && !std::mem::replace(&mut *hit.lock().unwrap(), true);
+                let first =
+                    label.starts_with("check of ") && !std::mem::replace(&mut *hit.lock().unwrap(), true);
                 if first { Verdict::Panic } else { Verdict::Go }
             }
         };

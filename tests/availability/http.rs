@@ -44,9 +44,8 @@ struct Rig {
 fn in_real_time<F: Future<Output = ()> + 'static>(test: impl FnOnce() -> F) {
     solar_controller::telemetry::init("off");
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let system = System::with_tokio_rt(|| {
-        tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
-    });
+    let system =
+        System::with_tokio_rt(|| tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap());
     system.block_on(test());
 }
 
@@ -298,7 +297,11 @@ fn credentials_answer_challenges_and_stay_with_their_host() {
             rig.expect_with_password(&host, "wrong-sesame", "RegistryUnreachable", &["401", &secret]);
         }
         let (host, _) = rig.store(Access::basic("robot", PASSWORD), Behaviour::default()).await;
-        rig.expect(&host, "RegistryUnreachable", &["401", "name a Secret with credentials in spec.solarSecretRef"]);
+        rig.expect(
+            &host,
+            "RegistryUnreachable",
+            &["401", "name a Secret with credentials in spec.solarSecretRef"],
+        );
         let (host, _) = rig.store(Access::Open, Behaviour::default()).await;
         rig.expect_with(&host, "RegistryUnreachable", &["Secret team/gone does not exist"], |registry, _| {
             registry["spec"]["solarSecretRef"] = json!({ "name": "gone" });
@@ -330,16 +333,20 @@ fn no_answer_is_unreachable_and_says_what_went_wrong() {
     in_real_time(|| async {
         let folder = tempfile::tempdir().unwrap();
         let key = rcgen::KeyPair::generate().unwrap();
-        let certificate =
-            rcgen::CertificateParams::new(vec!["other.example".to_owned()]).unwrap().self_signed(&key).unwrap();
+        let certificate = rcgen::CertificateParams::new(vec!["other.example".to_owned()])
+            .unwrap()
+            .self_signed(&key)
+            .unwrap();
         let ca = folder.path().join("ca.pem");
         std::fs::write(&ca, certificate.pem()).unwrap();
         let mut rig = Rig::new(Some(ca));
 
         // Trusted, but for another name; and one that nobody vouches for.
         let strange_key = rcgen::KeyPair::generate().unwrap();
-        let strange =
-            rcgen::CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap().self_signed(&strange_key).unwrap();
+        let strange = rcgen::CertificateParams::new(vec!["127.0.0.1".to_owned()])
+            .unwrap()
+            .self_signed(&strange_key)
+            .unwrap();
         let tls = |registry: &mut serde_json::Value, _: &mut serde_json::Value| {
             registry["spec"]["plainHTTP"] = json!(false);
         };

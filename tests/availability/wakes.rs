@@ -226,7 +226,8 @@ fn a_version_whose_component_comes_later_holds_it_then() {
             sim.patch(plural, NAMESPACE, name, json!({ "metadata": { "finalizers": null } })).await;
         }
         sim.until("both are held again", |sim| {
-            finalizers(sim, "Component", "web").len() == 1 && finalizers(sim, "ComponentVersion", "v").len() == 1
+            finalizers(sim, "Component", "web").len() == 1
+                && finalizers(sim, "ComponentVersion", "v").len() == 1
         })
         .await;
         sim.shut_down().await;

@@ -1,5 +1,6 @@
 //! The pipeline as its users see it: from bindings to pulled charts, and back to nothing.
 
+mod around;
 mod bad_input;
 mod failures;
 mod price;
@@ -103,6 +104,7 @@ fn deleting_everything_in_any_order_leaves_nothing() {
             let mut paths = Vec::new();
             for (kind, plural) in [
                 ("Target", "targets"),
+                ("Profile", "profiles"),
                 ("ReleaseBinding", "releasebindings"),
                 ("Release", "releases"),
                 ("ComponentVersion", "componentversions"),

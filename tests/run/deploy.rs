@@ -23,6 +23,7 @@ const RARE: &[(&str, &str)] = &[
     ("get", "renderartifacts"),
     // An admission plugin asks for it where owner references block a deletion.
     ("update", "targets/finalizers"),
+    ("update", "profiles/finalizers"),
     // A repeated event.
     ("patch", "events"),
 ];

@@ -83,7 +83,8 @@ impl Descriptors {
             }
             let pends = text(&version, "/status/conditions/0/reason") == "DescriptorMissingPending";
             if pends == version["status"]["descriptorMissingSince"].is_null() {
-                broken.push(format!("a grace period runs without a start, or the other way round: {version}"));
+                broken
+                    .push(format!("a grace period runs without a start, or the other way round: {version}"));
             }
             seen.insert(name, version);
         }
@@ -99,7 +100,9 @@ impl Descriptors {
         let turned = time(after, "/status/conditions/0/lastTransitionTime")?;
         // The truth is noted to the nanosecond, the transition in whole seconds.
         let second = Duration::from_secs(1);
-        let enough = |since: Timestamp| since.checked_add(GRACE).is_ok_and(|due| due <= turned.saturating_add(second).unwrap_or(turned));
+        let enough = |since: Timestamp| {
+            since.checked_add(GRACE).is_ok_and(|due| due <= turned.saturating_add(second).unwrap_or(turned))
+        };
         let pended = text(before, "/status/conditions/0/reason") == "DescriptorMissingPending"
             && time(before, "/status/descriptorMissingSince").is_some_and(enough);
         if !pended {
@@ -128,14 +131,17 @@ impl Descriptors {
         } else {
             &["DescriptorAvailable"]
         };
-        let annotation =
-            "/metadata/annotations/solar.opendefense.cloud~1availability-recheck";
+        let annotation = "/metadata/annotations/solar.opendefense.cloud~1availability-recheck";
         if text(version, annotation) != text(version, "/status/observedRecheck")
             && !text(version, annotation).is_empty()
         {
             return Err(format!("a version was asked for a check that it did not make: {version}"));
         }
-        if wanted.contains(&reason) { Ok(()) } else { Err(format!("{wanted:?} is true, not {reason}: {version}")) }
+        if wanted.contains(&reason) {
+            Ok(())
+        } else {
+            Err(format!("{wanted:?} is true, not {reason}: {version}"))
+        }
     }
 }
 

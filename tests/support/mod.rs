@@ -18,8 +18,8 @@ use solar_controller::adapters::cpu::Cpu;
 use solar_controller::adapters::kubernetes::{Api, bounded};
 use solar_controller::adapters::oci::Retrying;
 use solar_controller::adapters::rng;
-use solar_controller::dev::{descriptor_examples, examples, push_descriptor};
 use solar_controller::dev::registry::{Access, Behaviour, RegistryStore};
+use solar_controller::dev::{descriptor_examples, examples, push_descriptor};
 
 /// The registry's address; nothing listens there, the in-memory port knows every host.
 pub const REGISTRY: &str = "127.0.0.1:5000";
@@ -59,6 +59,16 @@ where
         Ok(result) => result,
         Err(panic) => std::panic::resume_unwind(panic),
     }
+}
+
+/// An object of a solar kind.
+pub fn object(kind: &str, namespace: &str, name: &str, spec: Value) -> Value {
+    json!({
+        "apiVersion": "solar.opendefense.cloud/v1alpha1",
+        "kind": kind,
+        "metadata": { "name": name, "namespace": namespace },
+        "spec": spec,
+    })
 }
 
 /// One incarnation of the controller with its world.

@@ -3,7 +3,7 @@
 //! Payloads (values, userdata, resources) are left out; a record holds the SHA-256 of each, so that two objects can be
 //! compared without fetching either. Each record is made from the object by `From`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector};
@@ -122,6 +122,8 @@ pub struct ReleaseBindingRecord {
     pub target: ObjectName,
     /// The Release, in the binding's namespace.
     pub release: ObjectName,
+    /// The Profile that made it, if one did.
+    pub controller: Option<ControllerRef>,
     /// Conditions as stored.
     pub conditions: Vec<Condition>,
 }
@@ -132,9 +134,18 @@ impl From<&api::ReleaseBinding> for ReleaseBindingRecord {
         Self {
             target: ObjectName::referred(&binding.spec.target_ref, &meta.name.namespace),
             release: meta.name.sibling(binding.spec.release_ref.name.as_str()),
+            controller: ControllerRef::of(&binding.metadata),
             conditions: binding.status.clone().unwrap_or_default().conditions,
             meta,
         }
+    }
+}
+
+impl ReleaseBindingRecord {
+    /// The Profile that owns it, by name and uid.
+    pub fn profile(&self) -> Option<(ObjectName, &str)> {
+        let owner = self.controller.as_ref().filter(|owner| *owner.kind == *"Profile")?;
+        Some((self.meta.name.sibling(&*owner.name), &owner.uid))
     }
 }
 
@@ -143,7 +154,9 @@ impl Record for ReleaseBindingRecord {
         &self.meta
     }
     fn index(&self) -> Vec<IndexKey> {
-        vec![IndexKey::Target(self.target.clone()), IndexKey::Release(self.release.clone())]
+        let mut keys = vec![IndexKey::Target(self.target.clone()), IndexKey::Release(self.release.clone())];
+        keys.extend(self.profile().map(|(profile, _)| IndexKey::Profile(profile)));
+        keys
     }
 }
 
@@ -354,12 +367,21 @@ pub struct ProfileRecord {
     pub meta: Meta,
     /// The Release, in the Profile's namespace.
     pub release: ObjectName,
+    /// Which Targets are bound.
+    pub selector: LabelSelector,
+    /// Status as stored.
+    pub status: api::ProfileStatus,
 }
 
 impl From<&api::Profile> for ProfileRecord {
     fn from(profile: &api::Profile) -> Self {
         let meta = Meta::of(&profile.metadata);
-        Self { release: meta.name.sibling(profile.spec.release_ref.name.as_str()), meta }
+        Self {
+            release: meta.name.sibling(profile.spec.release_ref.name.as_str()),
+            selector: profile.spec.target_selector.clone(),
+            status: profile.status.clone().unwrap_or_default(),
+            meta,
+        }
     }
 }
 
@@ -368,7 +390,7 @@ impl Record for ProfileRecord {
         &self.meta
     }
     fn index(&self) -> Vec<IndexKey> {
-        vec![IndexKey::Release(self.release.clone())]
+        vec![IndexKey::Release(self.release.clone()), IndexKey::Namespace(self.meta.name.namespace.clone())]
     }
 }
 
@@ -394,7 +416,9 @@ impl Record for GrantRecord {
         &self.meta
     }
     fn index(&self) -> Vec<IndexKey> {
-        vec![IndexKey::Namespace(self.meta.name.namespace.clone())]
+        let from: BTreeSet<&str> = self.from.iter().map(|from| from.namespace.as_str()).collect();
+        let here = IndexKey::Namespace(self.meta.name.namespace.clone());
+        from.into_iter().map(|namespace| IndexKey::From(namespace.into())).chain([here]).collect()
     }
 }
 

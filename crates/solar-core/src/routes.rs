@@ -4,6 +4,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::object::{Meta, ObjectName};
+use solar_api::names::{PROFILE_FINALIZER, RELEASE_REF_FINALIZER};
+
+use crate::profile;
 use crate::protection::Protected;
 use crate::record::{
     ComponentRecord, ComponentVersionRecord, GrantRecord, ProfileRecord, RegistryBindingRecord,
@@ -28,6 +31,12 @@ pub const RELEASE: ActorKind = ActorKind("Release");
 pub const RELEASE_BINDING: ActorKind = ActorKind("ReleaseBinding");
 /// Actors of ComponentVersions.
 pub const COMPONENT_VERSION: ActorKind = ActorKind("ComponentVersion");
+/// Actors of RegistryBindings.
+pub const REGISTRY_BINDING: ActorKind = ActorKind("RegistryBinding");
+/// Actors of Profiles.
+pub const PROFILE: ActorKind = ActorKind("Profile");
+/// Actors that keep, for one Target each, the ReleaseBindings that Profiles want.
+pub const PROFILE_BINDINGS: ActorKind = ActorKind("ProfileBindings");
 /// Protection of Registries.
 pub const REGISTRY_PROTECTION: ActorKind = ActorKind("RegistryProtection");
 /// Protection of Releases.
@@ -143,11 +152,43 @@ impl Routed for TargetRecord {
             for binding in world.render_bindings.by(&IndexKey::Owner(name.clone())) {
                 add(to, RENDER_ARTIFACT, &binding.artifact);
             }
-            for binding in world.release_bindings.by(&IndexKey::Target(name.clone())) {
+            let key = IndexKey::Target(name.clone());
+            for binding in world.release_bindings.by(&key) {
                 add(to, RELEASE_BINDING, &binding.meta.name);
+                if binding.profile().is_some() {
+                    add(to, PROFILE_BINDINGS, &name);
+                }
+            }
+            for binding in world.registry_bindings.by(&key) {
+                add(to, REGISTRY_BINDING, &binding.meta.name);
+            }
+        }
+        if appeared_or_went(metas.0, metas.1) || old.map(|t| &t.labels) != new.map(|t| &t.labels) {
+            let is_news =
+                |profile: &ProfileRecord| profile::selects(profile, old) != profile::selects(profile, new);
+            if profile::over(world, &name.namespace).any(|profile| is_news(profile)) {
+                add(to, PROFILE_BINDINGS, &name);
             }
         }
     }
+}
+
+/// Everything that `profile` has bound or may bind.
+fn targets_of_profile(world: &World, profile: &ProfileRecord, to: &mut Concerned) {
+    for namespace in profile::scope(world, &profile.meta.name.namespace) {
+        for target in world.targets.by(&IndexKey::Namespace(namespace)) {
+            add(to, PROFILE_BINDINGS, &target.meta.name);
+        }
+    }
+    for binding in world.release_bindings.by(&IndexKey::Profile(profile.meta.name.clone())) {
+        add(to, PROFILE_BINDINGS, &binding.target);
+    }
+}
+
+/// Whether a finalizer came or went.
+fn held_changed(old: Option<&Meta>, new: Option<&Meta>, finalizer: &str) -> bool {
+    let held = |meta: Option<&Meta>| meta.is_some_and(|meta| meta.has_finalizer(finalizer));
+    held(old) != held(new)
 }
 
 impl Routed for ReleaseBindingRecord {
@@ -157,6 +198,13 @@ impl Routed for ReleaseBindingRecord {
             for binding in old.iter().chain(&new) {
                 add(to, TARGET, &binding.target);
                 add(to, RELEASE_BINDING, &binding.meta.name);
+                if let Some((profile, _)) = binding.profile() {
+                    add(to, PROFILE, &profile);
+                    // One that has just been made needs nothing.
+                    if old.is_some() {
+                        add(to, PROFILE_BINDINGS, &binding.target);
+                    }
+                }
             }
         }
         protect(to, Protected::Release, old, new, |binding| Some(binding.release.clone()));
@@ -172,6 +220,12 @@ impl Routed for ReleaseRecord {
             || new.map(|r| r.meta.finalizers.len()) != old.map(|r| r.meta.finalizers.len());
         if protection_changed {
             add(to, RELEASE_PROTECTION, &name);
+        }
+        if appeared_or_went(metas.0, metas.1) || held_changed(metas.0, metas.1, RELEASE_REF_FINALIZER) {
+            for profile in world.profiles.by(&IndexKey::Release(name.clone())) {
+                add(to, PROFILE, &profile.meta.name);
+                targets_of_profile(world, profile, to);
+            }
         }
         if !touched(metas.0, metas.1) && old.map(|r| &r.labels) == new.map(|r| &r.labels) {
             return;
@@ -253,6 +307,7 @@ impl Routed for RegistryRecord {
         }
         for binding in world.registry_bindings.by(&key) {
             add(to, TARGET, &binding.target);
+            add(to, REGISTRY_BINDING, &binding.meta.name);
         }
         for artifact in world.render_artifacts.by(&key) {
             add(to, RENDER_ARTIFACT, &artifact.meta.name);
@@ -268,6 +323,7 @@ impl Routed for RegistryBindingRecord {
         if touched(old.map(|b| &b.meta), new.map(|b| &b.meta)) {
             for binding in old.iter().chain(&new) {
                 add(to, TARGET, &binding.target);
+                add(to, REGISTRY_BINDING, &binding.meta.name);
             }
         }
         protect(to, Protected::Registry, old, new, |binding| Some(binding.registry.clone()));
@@ -275,8 +331,14 @@ impl Routed for RegistryBindingRecord {
 }
 
 impl Routed for ProfileRecord {
-    fn concerned(_: &World, old: Option<&Self>, new: Option<&Self>, to: &mut Concerned) {
+    fn concerned(world: &World, old: Option<&Self>, new: Option<&Self>, to: &mut Concerned) {
         protect(to, Protected::Release, old, new, |profile| Some(profile.release.clone()));
+        let Some(profile) = new.or(old) else { return };
+        let metas = (old.map(|p| &p.meta), new.map(|p| &p.meta));
+        if touched(metas.0, metas.1) || held_changed(metas.0, metas.1, PROFILE_FINALIZER) {
+            add(to, PROFILE, &profile.meta.name);
+            targets_of_profile(world, profile, to);
+        }
     }
 }
 
@@ -340,8 +402,16 @@ fn granted(
                     add(to, RELEASE_BINDING, &binding.meta.name);
                     add(to, TARGET, &target.meta.name);
                 }
-                if world.registry_bindings.by(&key).any(|binding| theirs(&binding.meta.name)) {
+                for binding in world.registry_bindings.by(&key).filter(|binding| theirs(&binding.meta.name)) {
+                    add(to, REGISTRY_BINDING, &binding.meta.name);
                     add(to, TARGET, &target.meta.name);
+                }
+            }
+        }
+        ("Profile", "Target") => {
+            if world.profiles.count(&IndexKey::Namespace(from_namespace.into())) > 0 {
+                for target in world.targets.by(&here) {
+                    add(to, PROFILE_BINDINGS, &target.meta.name);
                 }
             }
         }

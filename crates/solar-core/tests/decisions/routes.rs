@@ -352,6 +352,7 @@ fn a_registry_concerns_targets_artifacts_tasks_and_those_it_is_bound_to_but_its_
     let moved = with(&old, |registry| registry.meta.generation = 2);
     let itself = artifact_actor();
     let wanted = [
+        "RegistryBinding platform/rb",
         "RegistryProtection platform/charts",
         itself.as_str(),
         "RenderTask edge/task",
@@ -361,7 +362,7 @@ fn a_registry_concerns_targets_artifacts_tasks_and_those_it_is_bound_to_but_its_
     ];
     assert_eq!(concerned(&world, Some(&old), Some(&moved)), wanted);
     let touched = with(&old, |registry| registry.meta.resource_version = "2".into());
-    assert_eq!(concerned(&world, Some(&old), Some(&touched)), wanted[..1]);
+    assert_eq!(concerned(&world, Some(&old), Some(&touched)), ["RegistryProtection platform/charts"]);
 }
 
 #[test]
@@ -373,6 +374,7 @@ fn a_registry_binding_that_moves_concerns_both_targets_and_both_registries() {
     };
     let (old, new) = (binding("edge/berlin", "charts", 1), binding("edge/hamburg", "images", 2));
     let wanted = [
+        "RegistryBinding platform/rb",
         "RegistryProtection platform/charts",
         "RegistryProtection platform/images",
         "Target edge/berlin",
@@ -516,7 +518,13 @@ fn each_pair_of_a_grant_concerns_those_whose_reference_it_speaks_of() {
             "Target",
             &["ReleaseBinding team/hamburg-db", "Target edge/hamburg"],
         ),
-        ("edge", "RegistryBinding", "platform", "Target", &["Target edge/berlin"]),
+        (
+            "edge",
+            "RegistryBinding",
+            "platform",
+            "Target",
+            &["RegistryBinding platform/rb", "Target edge/berlin"],
+        ),
         ("edge", "RegistryBinding", "team", "Registry", &[]),
     ];
     for (namespace, from, from_namespace, to, wanted) in rows {
