@@ -34,7 +34,12 @@ const KINDS: [(&str, &str, &str, &str); 13] = [
     ("ComponentVersion", "componentversions", "podinfo-6.7.0", r#"{"spec": {"namespace": "touched"}}"#),
     ("RegistryProtection", "registries", "charts", TOUCHED),
     ("ReleaseProtection", "releases", "probe", r#"{"spec": {"priority": 6}}"#),
-    ("ComponentVersionProtection", "componentversions", "podinfo-6.7.1", TOUCHED),
+    (
+        "ComponentVersionProtection",
+        "componentversions",
+        "podinfo-6.7.1",
+        r#"{"spec": {"namespace": "touched-again"}}"#,
+    ),
     ("ComponentProtection", "components", "podinfo", TOUCHED),
 ];
 const REGISTRY_ACTOR: &str = "the registry actor";
