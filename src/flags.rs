@@ -141,6 +141,15 @@ pub struct ControllerArgs {
         value_name = "DURATION"
     )]
     pub unbound_grace: Duration,
+    /// How often it is looked whether a chart that was pushed is still there; 0s means never
+    #[arg(
+        long,
+        env = "SOLAR_ARTIFACT_CHECK_INTERVAL",
+        default_value = "6h",
+        value_parser = duration,
+        value_name = "DURATION"
+    )]
+    pub artifact_check_interval: Duration,
     /// How often each ComponentVersion's descriptor is looked for in its registry; checks beyond 10 per second are put off
     #[arg(
         long,
@@ -201,6 +210,7 @@ impl Default for ControllerArgs {
             registry_binding_strict: options.target.strict,
             stale_grace: options.target.stale_grace,
             unbound_grace: options.artifact.unbound_grace,
+            artifact_check_interval: options.artifact.check_interval.unwrap_or_default(),
             componentversion_availability_interval: options.availability.interval,
             componentversion_availability_grace: options.availability.grace,
             takeover_wait: None,
@@ -302,6 +312,8 @@ impl ControllerArgs {
         options.target.stale_grace = self.stale_grace;
         options.target.watched = self.namespaces();
         options.artifact.unbound_grace = self.unbound_grace;
+        options.artifact.check_interval =
+            Some(self.artifact_check_interval).filter(|interval| !interval.is_zero());
         options.availability.interval = self.componentversion_availability_interval;
         options.availability.grace = self.componentversion_availability_grace;
         options

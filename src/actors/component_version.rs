@@ -50,16 +50,17 @@ impl Reconcile for ComponentVersionKind {
         let Some(seen) = observe(pass) else { return Ok(None) };
         take_in_answers(pass);
         let version = seen.version;
-        let meta = &version.meta;
-        if meta.terminating {
-            // This controller holds it for nothing more; a Release may hold it still.
-            if let Some(written) = remove_own(&pass.shared, meta, COMPONENT_VERSION_FINALIZER).await? {
-                keep(pass, &written);
-            }
-            return Ok(None);
-        }
-        if let Some(written) = ensure_own(&pass.shared, meta, COMPONENT_VERSION_FINALIZER).await? {
+        let written = if version.meta.terminating {
+            // It is held here for nothing; a Release may hold it still.
+            remove_own::<ComponentVersion>(&pass.shared, &version.meta, COMPONENT_VERSION_FINALIZER).await?
+        } else {
+            ensure_own::<ComponentVersion>(&pass.shared, &version.meta, COMPONENT_VERSION_FINALIZER).await?
+        };
+        if let Some(written) = written {
             keep(pass, &written);
+        }
+        if version.meta.terminating {
+            return Ok(None);
         }
         if let Some(component) = seen.component {
             protect::<Component>(&pass.shared, &component, COMPONENT_REF_FINALIZER).await?;

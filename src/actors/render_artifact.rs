@@ -20,6 +20,7 @@ use solar_core::condition::Wanted;
 use solar_core::object::ObjectName;
 use solar_core::record::{RenderArtifactRecord, RenderBindingRecord};
 use solar_core::routes::{ActorKind, RENDER_ARTIFACT};
+use solar_core::schedule;
 use solar_core::target::EventOrder;
 use solar_core::world::World;
 
@@ -146,6 +147,14 @@ async fn settle(pass: &mut Pass<RenderArtifactKind>) -> Result<Option<Duration>,
             let lenders = memory.core.cleanup.lenders.clone();
             let around = cleanup_fingerprint(&world, &pass.name.namespace, &view, &lenders);
             retry_if_changed(&mut memory.core, around);
+            if let (Some(interval), Some(artifact)) = (options.check_interval, &view.artifact) {
+                let wall = pass.shared.clock.wall_exact();
+                let until_next = || {
+                    let next = schedule::next_time(&artifact.meta.uid, wall, interval);
+                    next.duration_since(wall).unsigned_abs()
+                };
+                memory.core.check_at.get_or_insert_with(|| now + until_next());
+            }
             artifact::next(&world, &view, &mut memory.core, &options, now)
         };
         match step {

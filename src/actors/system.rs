@@ -73,7 +73,10 @@ impl Default for Options {
             shutdown_grace: Duration::from_secs(20),
             max_concurrent_errands: 20,
             target: TargetOptions { strict: false, stale_grace: Duration::ZERO, watched: None },
-            artifact: ArtifactOptions { unbound_grace: Duration::from_secs(300) },
+            artifact: ArtifactOptions {
+                unbound_grace: Duration::from_secs(300),
+                check_interval: Some(Duration::from_secs(6 * 3_600)),
+            },
             availability: AvailabilityOptions {
                 interval: Duration::from_secs(300),
                 grace: Duration::from_secs(900),

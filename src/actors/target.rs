@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use kube::Resource as _;
 use kube::api::ObjectMeta;
-use solar_api::names::{REGISTRY_REF_FINALIZER, TARGET_FINALIZER};
+use serde_json::json;
+use solar_api::names::{REGISTRY_REF_FINALIZER, RENDER_REQUEST_ANNOTATION, TARGET_FINALIZER};
 use solar_api::{
     BootstrapConfig, BootstrapInput, ComponentVersion, LocalReference, Registry, Release, ReleaseConfig,
     ReleaseInput, RenderArtifact, RenderBinding, RenderTask, RenderTaskSpec, RenderTaskType,
@@ -73,6 +74,7 @@ enum Deed {
     Unbind(Arc<str>),
     Create(Arc<str>),
     Delete(Box<str>),
+    RequestRender(Box<str>, Box<str>),
     Protect(ObjectName),
 }
 
@@ -219,6 +221,12 @@ fn is_settled(
         }
         Deed::Unbind(artifact) => !is_bound(world, target, &here(artifact)),
         Deed::Create(task) => world.render_tasks.get(&here(task)).is_some(),
+        Deed::RequestRender(uid, request) => {
+            let mut tasks = world.render_tasks.by(&IndexKey::Owner(target.meta.name.clone()));
+            let is_behind =
+                tasks.any(|task| task.meta.uid == *uid && task.render_request.as_ref() != Some(request));
+            !is_behind
+        }
         Deed::Delete(uid) => {
             let own = world
                 .render_tasks
@@ -316,6 +324,9 @@ async fn perform(
                 let errand = look_up(pass.shared.clone(), pass.name.clone(), registry, repository);
                 pass.send_errand(host.as_deref().unwrap_or_default(), errand);
             }
+        }
+        TargetStep::RequestRender { name, uid, request } => {
+            return request_render(pass, &name, uid, request).await;
         }
         TargetStep::DeleteTask { name, uid } => return delete_task(pass, &name, &uid).await,
         TargetStep::RemoveFinalizer => remove_own_finalizer(pass, target).await?,
@@ -516,6 +527,11 @@ async fn create_task(
             name: Some(name.to_string()),
             namespace: Some(pass.name.namespace.to_string()),
             owner_references: Some(vec![controlled_by::<Target>(&target.meta.name, &target.meta.uid)]),
+            // Its first attempt is the one that was asked for.
+            annotations: target
+                .render_request
+                .as_ref()
+                .map(|request| BTreeMap::from([(RENDER_REQUEST_ANNOTATION.to_owned(), request.to_string())])),
             ..ObjectMeta::default()
         },
         spec,
@@ -529,6 +545,27 @@ async fn create_task(
         // The watch will show whose it is.
         Err(ApiError { problem: Problem::AlreadyExists, .. }) => Ok(()),
         Err(error) => Err(error.into()),
+    }
+}
+
+async fn request_render(
+    pass: &Pass<TargetKind>,
+    name: &Arc<str>,
+    uid: Box<str>,
+    request: Box<str>,
+) -> Result<Done, PassError> {
+    let deed = Deed::RequestRender(uid.clone(), request.clone());
+    if !begin(pass, deed.clone()) {
+        return Ok(Done::Before);
+    }
+    let expect = Expect { uid: &uid, resource_version: None };
+    let change = json!({ "metadata": { "annotations": { RENDER_REQUEST_ANNOTATION: &*request } } });
+    match pass.shared.api.merge::<RenderTask>(&pass.name.sibling(name.clone()), expect, change).await {
+        Ok(_) => Ok(Done::Now),
+        Err(error) => {
+            pass.memory().done.remove(&deed);
+            Err(error.into())
+        }
     }
 }
 

@@ -93,9 +93,12 @@ pub fn world() -> (Server, RegistryStore) {
     (server, RegistryStore::new(Behaviour::default(), Access::basic("solar", "solar-dev")))
 }
 
-/// The options of tests: no wait for an earlier incarnation, since there is none.
+/// The options of tests: no wait for an earlier incarnation, since there is none, and no look at tags from time to time,
+/// so that what is at rest is silent.
 pub fn options() -> Options {
-    Options { takeover_wait: Duration::ZERO, ..Options::default() }
+    let mut options = Options { takeover_wait: Duration::ZERO, ..Options::default() };
+    options.artifact.check_interval = None;
+    options
 }
 
 /// Starts the controller over this world.

@@ -10,7 +10,7 @@
 //! | [`grant`], [`pull_secret`], [`selector`], [`resolver`] | which releases reach a Target, and with which pull secrets |
 //! | [`condition`] | how a condition changes |
 //! | [`credential`] | which credentials a Secret holds for a host |
-//! | [`backoff`] | how long to wait after a failure |
+//! | [`backoff`], [`schedule`] | how long to wait after a failure, and when something is looked at again and again |
 //! | [`target`] | what a Target needs next |
 //! | [`artifact`] | what a RenderArtifact's actor answers and does |
 //! | [`render_task`], [`admission`] | when a chart is rendered, and who gets a render slot |
@@ -43,6 +43,7 @@ pub mod release;
 pub mod render_task;
 pub mod resolver;
 pub mod routes;
+pub mod schedule;
 pub mod selector;
 pub mod target;
 pub mod world;

@@ -29,14 +29,14 @@ pub const RENDER_ARTIFACT: ActorKind = ActorKind("RenderArtifact");
 pub const RELEASE: ActorKind = ActorKind("Release");
 /// Actors of ReleaseBindings.
 pub const RELEASE_BINDING: ActorKind = ActorKind("ReleaseBinding");
-/// Actors of ComponentVersions.
-pub const COMPONENT_VERSION: ActorKind = ActorKind("ComponentVersion");
 /// Actors of RegistryBindings.
 pub const REGISTRY_BINDING: ActorKind = ActorKind("RegistryBinding");
 /// Actors of Profiles.
 pub const PROFILE: ActorKind = ActorKind("Profile");
 /// Actors that keep, for one Target each, the ReleaseBindings that Profiles want.
 pub const PROFILE_BINDINGS: ActorKind = ActorKind("ProfileBindings");
+/// Actors of ComponentVersions.
+pub const COMPONENT_VERSION: ActorKind = ActorKind("ComponentVersion");
 /// Protection of Registries.
 pub const REGISTRY_PROTECTION: ActorKind = ActorKind("RegistryProtection");
 /// Protection of Releases.

@@ -1,10 +1,9 @@
 //! Whether the component descriptor of a ComponentVersion is in its registry.
 //!
 //! [`subject`] says what there is to look for, [`next`] what a version's actor does next, [`judge`] what the result of a
-//! check means for the condition `Available`, [`next_time`] when the next check is due, and [`Turns`] whose check is
+//! check means for the condition `Available`, [`next_time`](crate::schedule::next_time) when the next check is due, and [`Turns`] whose check is
 //! begun next.
 
-mod schedule;
 mod subject;
 mod table;
 mod turns;
@@ -16,7 +15,6 @@ use jiff::Timestamp;
 
 use crate::overlay::Moment;
 
-pub use schedule::{next_time, phase};
 pub use subject::{Subject, subject};
 pub use table::{Finding, Judged, judge};
 pub use turns::{Turn, Turns};

@@ -6,7 +6,6 @@ use jiff::Timestamp;
 use solar_api::ComponentVersionStatus;
 use solar_api::conditions::available as reason;
 
-use super::schedule::next_time;
 use super::subject::Subject;
 use super::table::{Finding, Judged, Missing, judge, missing};
 use super::{AvailabilityOptions, Now};
@@ -14,6 +13,7 @@ use crate::condition;
 use crate::hash::PayloadHash;
 use crate::overlay::Moment;
 use crate::record::ComponentVersionRecord;
+use crate::schedule::next_time;
 
 /// A check whose time fell into the last moments before the start is made up for: the process before may have ended in
 /// the middle of it, or have been gone already.

@@ -7,10 +7,11 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use proptest::prelude::*;
 use solar_api::ComponentVersionStatus;
 use solar_core::availability::{
-    AvailabilityOptions, Checked, Finding, Judged, Memory, Now, Step, judge, next, next_time, phase, subject,
+    AvailabilityOptions, Checked, Finding, Judged, Memory, Now, Step, judge, next, subject,
 };
 use solar_core::object::ObjectName;
 use solar_core::record::{ComponentRecord, ComponentVersionRecord, RegistryRecord};
+use solar_core::schedule::{next_time, phase};
 use solar_core::world::World;
 
 use crate::support::{at, component_version, meta, registry};

@@ -1,5 +1,5 @@
-//! When a version is checked: at times that follow from its uid and the wall clock alone, so that a restart knows them
-//! and the versions of a cluster are spread evenly.
+//! When something is looked at again and again: at times that follow from its uid and the wall clock alone, so that a
+//! restart knows them and the objects of a cluster are spread evenly.
 
 use std::time::Duration;
 
