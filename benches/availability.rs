@@ -113,6 +113,10 @@ fn rates(times: &[f64]) -> (f64, f64) {
     let last = times.last().copied().unwrap_or_default();
     let mut rates = (f64::MAX, 0.0_f64);
     for (number, start) in times.iter().enumerate().filter(|(_, start)| **start + 10.0 <= last) {
+        // A window begins with the first of those that arrive together.
+        if number > 0 && times[number - 1] >= *start {
+            continue;
+        }
         // Half a millisecond off: arrivals on the edge belong to one window only.
         let end = times.partition_point(|time| *time < *start + 9.9995);
         let rate = (end - number) as f64 / 10.0;

@@ -21,6 +21,7 @@ use solar_controller::adapters::rng;
 use solar_controller::dev::registry::{
     Access, Behaviour, Fault as OciFault, RegistryOperation, RegistryStore, RequestInfo as OciRequestInfo,
 };
+use solar_core::artifact::ArtifactOptions;
 use solar_core::availability::AvailabilityOptions;
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::Instant;
@@ -344,6 +345,8 @@ impl Story {
             seed: self.seed,
             max_concurrent_renders: self.plan.renders,
             max_concurrent_reconciles: self.plan.reconciles,
+            // A look of its own at some hour is a request that nothing asked for.
+            artifact: ArtifactOptions { check_interval: None, ..Options::default().artifact },
             availability: AvailabilityOptions { interval: descriptors::INTERVAL, grace: descriptors::GRACE },
             ..Options::default()
         };

@@ -194,9 +194,10 @@ fn held_changed(old: Option<&Meta>, new: Option<&Meta>, finalizer: &str) -> bool
 /// Whether the Profile that made `binding` wants it as it is, as far as is known.
 fn is_wanted(world: &World, profile: &ObjectName, binding: &ReleaseBindingRecord) -> bool {
     let target = world.targets.get(&binding.target).map(Arc::as_ref);
-    world.profiles.get(profile).is_some_and(|profile| {
-        profile.release == binding.release && crate::profile::selects(profile, target)
-    })
+    world
+        .profiles
+        .get(profile)
+        .is_some_and(|profile| profile.release == binding.release && crate::profile::selects(profile, target))
 }
 
 impl Routed for ReleaseBindingRecord {
