@@ -3,12 +3,15 @@
 mod around;
 mod bad_input;
 mod failures;
+mod namespaces;
 mod price;
 mod protocol;
 mod scene;
 #[path = "../support/mod.rs"]
 mod support;
+mod targets;
 mod untagging;
+mod wakes;
 
 use kube_embedded::{Fault, FaultRule, Verb};
 use serde_json::json;

@@ -21,6 +21,12 @@ const RARE: &[(&str, &str)] = &[
     ("get", "releases"),
     ("get", "componentversions"),
     ("get", "renderartifacts"),
+    // Another finalizer was put on at the same moment.
+    ("get", "releasebindings"),
+    ("get", "registrybindings"),
+    ("get", "profiles"),
+    // A person asks for another attempt.
+    ("patch", "rendertasks"),
     // An admission plugin asks for it where owner references block a deletion.
     ("update", "targets/finalizers"),
     ("update", "profiles/finalizers"),

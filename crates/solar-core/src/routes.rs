@@ -378,49 +378,41 @@ fn granted(
     to_kind: &str,
     to: &mut Concerned,
 ) {
-    let here = IndexKey::Namespace(namespace.clone());
     let theirs = |name: &ObjectName| name.namespace.as_ref() == from_namespace;
+    let into = IndexKey::Into(namespace.clone());
     match (from_kind, to_kind) {
         ("Target" | "RenderArtifact" | "RenderTask", "Registry") => {
-            for registry in world.registries.by(&here) {
-                let key = IndexKey::Registry(registry.meta.name.clone());
-                for target in world.targets.by(&key).filter(|target| theirs(&target.meta.name)) {
-                    add(to, TARGET, &target.meta.name);
-                }
-                for artifact in world.render_artifacts.by(&key).filter(|artifact| theirs(&artifact.meta.name))
-                {
-                    add(to, RENDER_ARTIFACT, &artifact.meta.name);
-                }
-                for task in world.render_tasks.by(&key).filter(|task| theirs(&task.meta.name)) {
-                    add(to, RENDER_TASK, &task.meta.name);
-                }
+            for target in world.targets.by(&into).filter(|target| theirs(&target.meta.name)) {
+                add(to, TARGET, &target.meta.name);
+            }
+            for artifact in world.render_artifacts.by(&into).filter(|artifact| theirs(&artifact.meta.name)) {
+                add(to, RENDER_ARTIFACT, &artifact.meta.name);
+            }
+            for task in world.render_tasks.by(&into).filter(|task| theirs(&task.meta.name)) {
+                add(to, RENDER_TASK, &task.meta.name);
             }
         }
         ("Release", "ComponentVersion") => {
-            for version in world.component_versions.by(&here) {
-                let key = IndexKey::ComponentVersion(version.meta.name.clone());
-                for release in world.releases.by(&key).filter(|release| theirs(&release.meta.name)) {
-                    add(to, RELEASE, &release.meta.name);
-                    targets_of_release(world, &release.meta.name, to);
-                }
+            for release in world.releases.by(&into).filter(|release| theirs(&release.meta.name)) {
+                add(to, RELEASE, &release.meta.name);
+                targets_of_release(world, &release.meta.name, to);
             }
         }
-        ("ReleaseBinding" | "RegistryBinding", "Target") => {
-            for target in world.targets.by(&here) {
-                let key = IndexKey::Target(target.meta.name.clone());
-                for binding in world.release_bindings.by(&key).filter(|binding| theirs(&binding.meta.name)) {
-                    add(to, RELEASE_BINDING, &binding.meta.name);
-                    add(to, TARGET, &target.meta.name);
-                }
-                for binding in world.registry_bindings.by(&key).filter(|binding| theirs(&binding.meta.name)) {
-                    add(to, REGISTRY_BINDING, &binding.meta.name);
-                    add(to, TARGET, &target.meta.name);
-                }
+        ("ReleaseBinding", "Target") => {
+            for binding in world.release_bindings.by(&into).filter(|binding| theirs(&binding.meta.name)) {
+                add(to, RELEASE_BINDING, &binding.meta.name);
+                add(to, TARGET, &binding.target);
+            }
+        }
+        ("RegistryBinding", "Target") => {
+            for binding in world.registry_bindings.by(&into).filter(|binding| theirs(&binding.meta.name)) {
+                add(to, REGISTRY_BINDING, &binding.meta.name);
+                add(to, TARGET, &binding.target);
             }
         }
         ("Profile", "Target") => {
             if world.profiles.count(&IndexKey::Namespace(from_namespace.into())) > 0 {
-                for target in world.targets.by(&here) {
+                for target in world.targets.by(&IndexKey::Namespace(namespace.clone())) {
                     add(to, PROFILE_BINDINGS, &target.meta.name);
                 }
             }
