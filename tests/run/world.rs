@@ -10,8 +10,8 @@ use std::time::Duration;
 use kube_embedded::Server;
 use serde_json::Value;
 use solar_controller::actors::pass::{PassHandle, Spawner};
-use solar_controller::dev::examples;
 use solar_controller::dev::registry::{self, Access, Behaviour, RegistryStore};
+use solar_controller::dev::{descriptor_examples, examples, push_descriptor};
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::time::Instant;
@@ -91,6 +91,14 @@ impl World {
             if !without.contains(&example.resource.kind.as_str()) {
                 self.server.install(serde_json::to_value(&example.object).unwrap()).unwrap();
             }
+        }
+    }
+
+    /// Installs a ComponentVersion whose descriptor is in the registry.
+    pub fn install_descriptor(&self) {
+        self.runtime.block_on(push_descriptor(&self.store, &self.registry)).unwrap();
+        for example in descriptor_examples(&self.registry).unwrap() {
+            self.server.install(serde_json::to_value(&example.object).unwrap()).unwrap();
         }
     }
 
