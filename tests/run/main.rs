@@ -1,7 +1,6 @@
 //! `solar-controller run` as a cluster starts it, asks it, and ends it.
 
 mod deploy;
-mod election;
 mod flush;
 mod metrics;
 mod pages;
