@@ -207,7 +207,8 @@ impl FaultRule {
         self
     }
 
-    /// Only requests for this object. A create has its name in the body and is matched without one.
+    /// Only requests for this object: also its create, when it is sent as JSON, and lists and watches whose field selector
+    /// asks for this `metadata.name`.
     pub fn name(mut self, name: &str) -> Self {
         self.name = Some(name.to_owned());
         self

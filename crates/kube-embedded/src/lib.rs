@@ -67,6 +67,7 @@ mod disk;
 mod faults;
 mod field;
 mod http;
+mod identity;
 mod jsonpath;
 mod log;
 mod meta;

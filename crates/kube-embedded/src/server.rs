@@ -4,10 +4,7 @@ use std::{
     collections::VecDeque,
     fmt,
     path::Path,
-    sync::{
-        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
 };
 
 use futures::channel::oneshot;
@@ -102,8 +99,8 @@ impl Builder {
         self
     }
 
-    /// How many changes per kind a watch or a paged list can look back to; 4,096 unless set. What is older is answered
-    /// with 410.
+    /// How many changes per kind a watch or a paged list can look back to; 4,096 unless set, and fewer of large objects
+    /// (64 MiB per kind). What is older is answered with 410.
     pub fn watch_window(mut self, changes: usize) -> Self {
         self.watch_window = changes.max(1);
         self
@@ -157,7 +154,6 @@ impl Builder {
                 faults: Mutex::new(self.faults),
                 log: Mutex::new(RequestLog::new(self.log_capacity)),
                 held: Mutex::new(VecDeque::new()),
-                requests: AtomicU64::new(0),
                 storage_failure: OnceLock::new(),
             }),
         }
@@ -222,7 +218,11 @@ impl Server {
     /// Serves HTTP/1.1 on a listener until `shutdown` is ready; then open connections are dropped and the port is free.
     ///
     /// Requests over HTTP come from the actor `http`, or from the one that an `x-actor` header names. The future starts
-    /// tasks for its connections, which end with it.
+    /// tasks for its connections, which end with it, and carries requests out on tokio's threads for what blocks, so that
+    /// one that computes for long holds no other up. When the process has no file left for a connection it tries again.
+    ///
+    /// # Errors
+    /// None at present.
     pub async fn serve(
         &self,
         listener: tokio::net::TcpListener,
@@ -301,7 +301,8 @@ impl Server {
         lock(&self.inner.log).records()
     }
 
-    /// How many requests of a verb came for a resource (plural name; empty: paths that are no resource).
+    /// How many requests of a verb came for a resource (plural name; empty: paths that are no resource, and resources that
+    /// were not served).
     pub fn count_requests(&self, verb: Verb, resource: &str) -> u64 {
         lock(&self.inner.log).count(verb, resource)
     }
@@ -378,7 +379,11 @@ impl Server {
         done(update::update(&self.inner, target, &WriteOptions::default(), true, &make))
     }
 
-    /// One stored object in its storage version; `kind` is a kind or plural name, `namespace` empty for cluster-wide kinds.
+    /// One stored object in its storage version; `namespace` is empty for cluster-wide kinds.
+    ///
+    /// `kind` is a kind or plural name, such as `Widget` or `widgets`. Where several groups have it, the group belongs
+    /// behind it: `Widget.example.com`; without one the first group in alphabetical order is meant. The same holds for
+    /// [`Self::objects`] and [`Self::count`].
     pub fn get_object(&self, kind: &str, namespace: &str, name: &str) -> Option<Value> {
         let key = Key::new(namespace, name);
         let object = self.inner.with(|state| {
@@ -417,8 +422,15 @@ impl Server {
     }
 }
 
+/// The resource of a kind or plural name, with or without its group behind a dot.
 fn find(state: &State, kind: &str) -> Option<Arc<Resource>> {
-    state.registry.iter().find(|r| *r.kind == *kind || *r.plural == *kind).cloned()
+    let is = |resource: &&Arc<Resource>| {
+        [&resource.kind, &resource.plural].into_iter().any(|name| {
+            let group = kind.strip_prefix(&**name);
+            group.is_some_and(|group| group.is_empty() || group.strip_prefix('.') == Some(&*resource.group))
+        })
+    };
+    state.registry.iter().find(is).cloned()
 }
 
 fn refusal(failure: Failure) -> InstallError {
@@ -444,7 +456,6 @@ pub(crate) struct Inner {
     pub faults: Mutex<FaultPlan>,
     pub log: Mutex<RequestLog>,
     pub held: Mutex<VecDeque<Held>>,
-    requests: AtomicU64,
     storage_failure: OnceLock<String>,
 }
 
@@ -476,10 +487,6 @@ impl Inner {
 
     pub fn now(&self) -> Timestamp {
         self.clock.now()
-    }
-
-    pub fn next_request(&self) -> u64 {
-        self.requests.fetch_add(1, Ordering::Relaxed) + 1
     }
 
     /// Where an object belongs, by its own words.
