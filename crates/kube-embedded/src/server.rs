@@ -3,13 +3,14 @@
 use std::{
     collections::VecDeque,
     fmt,
-    path::Path,
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use futures::channel::oneshot;
 use jiff::Timestamp;
 use serde_json::Value;
+use tokio::sync::SetOnce;
 
 use crate::{
     clock::{Clock, SystemClock},
@@ -135,6 +136,7 @@ impl Builder {
     /// its end is no error but [`Opened::torn`].
     pub fn open(self, path: impl AsRef<Path>) -> Result<Opened, StorageError> {
         let path = path.as_ref();
+        let unfinished = Some(disk::unfinished(path)).filter(|new| new.exists());
         let (server, fresh, torn) = match disk::load(path, self.seed, self.watch_window)? {
             Some(loaded) => (self.around(loaded.state), false, loaded.torn),
             None => (self.build(), true, None),
@@ -143,7 +145,7 @@ impl Builder {
             state.journal = Some(Journal::start(path, state)?);
             Ok(())
         })?;
-        Ok(Opened { server, fresh, torn })
+        Ok(Opened { server, fresh, torn, unfinished })
     }
 
     fn around(self, state: State) -> Server {
@@ -154,7 +156,7 @@ impl Builder {
                 faults: Mutex::new(self.faults),
                 log: Mutex::new(RequestLog::new(self.log_capacity)),
                 held: Mutex::new(VecDeque::new()),
-                storage_failure: OnceLock::new(),
+                storage_failure: SetOnce::new(),
             }),
         }
     }
@@ -169,6 +171,9 @@ pub struct Opened {
     pub fresh: bool,
     /// What was cut off the end of the file. It should be told to whoever starts the server.
     pub torn: Option<Torn>,
+    /// A file that was to take the place of the log when the process was killed, and that was removed. All that was in it
+    /// is in the log, unless that was taken away.
+    pub unfinished: Option<PathBuf>,
 }
 
 /// Why [`Server::install`] refused an object.
@@ -317,6 +322,12 @@ impl Server {
         lock(&self.inner.log).reset();
     }
 
+    /// Waits until a change could not be kept on disk, and tells why. From then on every request is answered with 500. A
+    /// server without a file never gets there.
+    pub async fn storage_failed(&self) -> String {
+        self.inner.storage_failure.wait().await.clone()
+    }
+
     /// The last resource version that was given out.
     pub fn resource_version(&self) -> u64 {
         self.inner.with(|state| state.revision)
@@ -456,7 +467,7 @@ pub(crate) struct Inner {
     pub faults: Mutex<FaultPlan>,
     pub log: Mutex<RequestLog>,
     pub held: Mutex<VecDeque<Held>>,
-    storage_failure: OnceLock<String>,
+    storage_failure: SetOnce<String>,
 }
 
 /// The channel on which a held request gets its answer.

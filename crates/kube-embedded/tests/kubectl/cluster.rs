@@ -1,6 +1,7 @@
 //! A server over HTTP and the kubectl that is installed.
 
 use std::{
+    io::Write as _,
     path::{Path, PathBuf},
     process::{Output, Stdio},
     time::Duration,
@@ -29,7 +30,10 @@ fn find_kubectl() -> Option<PathBuf> {
         .map(|folder| folder.join("kubectl"))
         .find(|file| file.is_file());
     if found.is_none() {
-        eprintln!("no kubectl on the PATH: this test did not run");
+        let mend = "no kubectl on the PATH, install it with `make tools`";
+        assert!(std::env::var_os("CI").is_none(), "{mend}");
+        // `eprintln!` would be caught by the test harness, which shows what passing tests say to nobody.
+        let _ = writeln!(std::io::stderr(), "{mend}: this test did not run");
     }
     found
 }
