@@ -321,7 +321,8 @@ impl FaultPlan {
         self.steps.push(Step::Rule(Box::new(rule)));
     }
 
-    pub(crate) fn strike(&mut self, info: &RequestInfo) -> Fault {
+    /// What happens to the next request: for a closure ([`Self::decide`]) that has a plan of its own within it.
+    pub fn strike(&mut self, info: &RequestInfo) -> Fault {
         for step in &mut self.steps {
             let fault = match step {
                 Step::Rule(rule) => rule.strike(info),
