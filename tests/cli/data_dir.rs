@@ -210,7 +210,9 @@ fn what_is_kept_is_for_the_eyes_of_its_owner() {
         let metadata = path.metadata().unwrap();
         seen.push((path.to_owned(), metadata.mode() & 0o777));
         if metadata.is_dir() {
-            std::fs::read_dir(path).unwrap().for_each(|entry| look(&entry.unwrap().path(), seen));
+            for entry in std::fs::read_dir(path).unwrap() {
+                look(&entry.unwrap().path(), seen);
+            }
         }
     }
     let outside = tempfile::tempdir().unwrap();
@@ -288,9 +290,8 @@ fn a_dev_that_can_keep_nothing_more_says_so_and_ends_badly() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    let lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
-    let address =
-        lines.filter_map(|line| Some(line.split_once("http://")?.1.split(',').next()?.to_owned())).next();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let address = lines.find_map(|line| Some(line.split_once("http://")?.1.split(',').next()?.to_owned()));
     let address = address.expect("an address");
     let answers: Vec<String> = (0..20)
         .map(|number| post_large(&address, &format!("large-{number}")))
