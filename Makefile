@@ -1,15 +1,26 @@
 # What a contributor and CI run; cheapest first.
-.PHONY: help test sim lint fmt crds docs bench dev
+.PHONY: help test test-fast tools sim lint fmt crds docs bench dev
 
 CARGO ?= cargo
 # Incremental builds and full debug info cost more than they give outside an editor.
 export CARGO_INCREMENTAL ?= 0
+# Which Kubernetes the tests run on, where it is not the one in tests/tools/kubernetes/go.mod.
+export KUBE_VERSION ?=
 
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
 
-test: ## Run all tests; needs nothing but Rust (kubectl, helm and docker-registry are used where they are installed)
-	$(CARGO) test --workspace --all-features
+test: ## Run all tests; those with real parts only where `make tools` has built them
+	@CARGO=$(CARGO) tests/tools/cargo-test.sh --workspace --all-features --no-fail-fast
+	@tests/tools/build.sh missing
+
+test-fast: ## Run the tests of the core, the embedded API and the simulation, without any real part
+	@CARGO=$(CARGO) TEST_BED=off tests/tools/cargo-test.sh --workspace --all-features --no-fail-fast \
+		--exclude solar-api --exclude test-bed --lib --bins --test decisions --test behaviour --test crds --test faults \
+		--test reads --test writes --test simulation
+
+tools: ## Build the real parts that tests run against, once (needs Go); KUBE_VERSION=1.35.4 for another Kubernetes
+	@tests/tools/build.sh
 
 sim: ## Simulate SEEDS seeds (100) from FROM (0) on all cores, for at most LIMIT seconds; or one SEED, its trace to TRACE
 	$(CARGO) test -p solar-controller --all-features --test simulation -- --ignored --exact many_seeds --nocapture

@@ -10,8 +10,9 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use solar_core::routes::{
-    ActorKind, COMPONENT_PROTECTION, COMPONENT_VERSION_PROTECTION, REGISTRY_PROTECTION, RELEASE,
-    RELEASE_BINDING, RELEASE_PROTECTION, RENDER_ARTIFACT, RENDER_TASK, TARGET,
+    ActorKind, COMPONENT_PROTECTION, COMPONENT_VERSION, COMPONENT_VERSION_PROTECTION, PROFILE,
+    PROFILE_BINDINGS, REGISTRY_BINDING, REGISTRY_PROTECTION, RELEASE, RELEASE_BINDING, RELEASE_PROTECTION,
+    RENDER_ARTIFACT, RENDER_TASK, TARGET,
 };
 use thiserror::Error;
 use tokio::net::TcpListener;
@@ -31,12 +32,21 @@ pub enum Controller {
     /// RenderArtifacts and RenderBindings; only with Target and RenderTask
     #[value(name = "RenderArtifact")]
     RenderArtifact,
+    /// ComponentVersions
+    #[value(name = "ComponentVersion")]
+    ComponentVersion,
     /// Releases
     #[value(name = "Release")]
     Release,
     /// ReleaseBindings
     #[value(name = "ReleaseBinding")]
     ReleaseBinding,
+    /// RegistryBindings
+    #[value(name = "RegistryBinding")]
+    RegistryBinding,
+    /// Profiles, and the ReleaseBindings that they make
+    #[value(name = "Profile")]
+    Profile,
     /// Letting go of Registries, Releases, ComponentVersions and Components that nobody refers to any more
     #[value(name = "Protection")]
     Protection,
@@ -52,8 +62,11 @@ impl Controller {
             Self::Target => &[TARGET],
             Self::RenderTask => &[RENDER_TASK],
             Self::RenderArtifact => &[RENDER_ARTIFACT],
+            Self::ComponentVersion => &[COMPONENT_VERSION],
             Self::Release => &[RELEASE],
             Self::ReleaseBinding => &[RELEASE_BINDING],
+            Self::RegistryBinding => &[REGISTRY_BINDING],
+            Self::Profile => &[PROFILE, PROFILE_BINDINGS],
             Self::Protection => {
                 &[REGISTRY_PROTECTION, RELEASE_PROTECTION, COMPONENT_VERSION_PROTECTION, COMPONENT_PROTECTION]
             }
@@ -128,6 +141,33 @@ pub struct ControllerArgs {
         value_name = "DURATION"
     )]
     pub unbound_grace: Duration,
+    /// How often it is looked whether a chart that was pushed is still there; 0s means never
+    #[arg(
+        long,
+        env = "SOLAR_ARTIFACT_CHECK_INTERVAL",
+        default_value = "6h",
+        value_parser = duration,
+        value_name = "DURATION"
+    )]
+    pub artifact_check_interval: Duration,
+    /// How often each ComponentVersion's descriptor is looked for in its registry; checks beyond 10 per second are put off
+    #[arg(
+        long,
+        env = "SOLAR_COMPONENTVERSION_AVAILABILITY_INTERVAL",
+        default_value = "5m",
+        value_parser = a_second_or_more,
+        value_name = "DURATION"
+    )]
+    pub componentversion_availability_interval: Duration,
+    /// How long a descriptor must be missing before its ComponentVersion's Available turns False
+    #[arg(
+        long,
+        env = "SOLAR_COMPONENTVERSION_AVAILABILITY_GRACE",
+        default_value = "15m",
+        value_parser = duration,
+        value_name = "DURATION"
+    )]
+    pub componentversion_availability_grace: Duration,
     /// How long after a start no tag is deleted, for requests of the process before may still land; 30s unless
     /// given, and 0s in `dev`
     #[arg(long, env = "SOLAR_TAKEOVER_WAIT", value_parser = duration, value_name = "DURATION")]
@@ -170,6 +210,9 @@ impl Default for ControllerArgs {
             registry_binding_strict: options.target.strict,
             stale_grace: options.target.stale_grace,
             unbound_grace: options.artifact.unbound_grace,
+            artifact_check_interval: options.artifact.check_interval.unwrap_or_default(),
+            componentversion_availability_interval: options.availability.interval,
+            componentversion_availability_grace: options.availability.grace,
             takeover_wait: None,
             shutdown_grace: None,
             actor_threads: options.actor_threads,
@@ -269,6 +312,10 @@ impl ControllerArgs {
         options.target.stale_grace = self.stale_grace;
         options.target.watched = self.namespaces();
         options.artifact.unbound_grace = self.unbound_grace;
+        options.artifact.check_interval =
+            Some(self.artifact_check_interval).filter(|interval| !interval.is_zero());
+        options.availability.interval = self.componentversion_availability_interval;
+        options.availability.grace = self.componentversion_availability_grace;
         options
     }
 }
@@ -415,6 +462,14 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
 fn more_than_zero(text: &str) -> Result<Duration, String> {
     match duration(text)? {
         Duration::ZERO => Err("it must be more than zero, such as 2s".to_owned()),
+        duration => Ok(duration),
+    }
+}
+
+/// An interval at which something is asked for.
+fn a_second_or_more(text: &str) -> Result<Duration, String> {
+    match duration(text)? {
+        short if short < Duration::from_secs(1) => Err("it must be a second or more, such as 5m".to_owned()),
         duration => Ok(duration),
     }
 }

@@ -14,6 +14,8 @@
 //! | … of [`RenderArtifactKind`](actors::render_artifact::RenderArtifactKind) | 1 for each RenderArtifact name | `object`, `render_artifact`: Bind, Unbind, OpenPush, Pushed, PushFailed | answers to Targets and jobs |
 //! | … of [`ReleaseKind`](actors::release::ReleaseKind), [`ReleaseBindingKind`](actors::release_binding::ReleaseBindingKind) | 1 for each object | `object` | - |
 //! | … of [`ProtectionKind`](actors::protection::ProtectionKind) | 1 for each Registry, Release, ComponentVersion and Component | `object` | - |
+//! | … of [`ComponentVersionKind`](actors::component_version::ComponentVersionKind) | 1 for each ComponentVersion | `object` | CheckManifest to the registry actor |
+//! | [`RegistryActor`](actors::registry_actor::RegistryActor) | 1 | `registry_actor`: CheckManifest, StopChecking | admissions and results to ComponentVersions, from its [checks](actors::availability_check) |
 //! | [`RenderPool`](actors::render_pool::RenderPool) | 1 | `render_pool`: Submit, Withdraw, StopRendering | answers to tasks; OpenPush, Pushed and PushFailed to artifacts, from its [jobs](actors::render_job) |
 //!
 //! Timers ([`actors::timers`]) and events ([`adapters::kubernetes::deliver`]) are one task each. Every task is started

@@ -11,6 +11,8 @@ mod embedded;
 mod faults;
 #[path = "oci/port.rs"]
 mod port;
+#[path = "oci/proxied.rs"]
+mod proxied;
 #[path = "oci/support.rs"]
 mod support;
 #[path = "oci/untag.rs"]

@@ -11,9 +11,10 @@ use solar_core::object::{Meta, ObjectName};
 use solar_core::protection::{Protected, Referrer};
 use solar_core::routes::ActorKind;
 
+use super::finalizers::protect;
 use super::object::{NoRequest, Pass, PassError, Reconcile};
 use super::system::Shared;
-use crate::adapters::kubernetes::{ApiError, Namespaced, Problem, add_finalizer, remove_finalizer};
+use crate::adapters::kubernetes::{ApiError, Namespaced, Problem, remove_finalizer};
 
 /// A kind that can be protected.
 pub trait ProtectedKind: Namespaced {
@@ -162,25 +163,4 @@ async fn any<K: Namespaced>(
     name: &ObjectName,
 ) -> Result<bool, ApiError> {
     Ok(!shared.api.list_by::<K>(namespace, field, &name.name).await?.is_empty())
-}
-
-/// Puts `finalizer` on the object with this metadata, as a referrer does before it depends on the object.
-pub async fn protect<K: Namespaced>(shared: &Shared, meta: &Meta, finalizer: &str) -> Result<(), PassError> {
-    if meta.terminating || meta.has_finalizer(finalizer) {
-        return Ok(());
-    }
-    let patch = add_finalizer(&meta.uid, &meta.finalizers, finalizer);
-    match shared.api.patch::<K>(&meta.name, &patch).await {
-        Ok(_) => Ok(()),
-        Err(error) if error.problem == Problem::Conflict => {
-            // Perhaps another referrer was faster: what counts is that the finalizer stands.
-            let now = shared.api.get::<K>(&meta.name).await?;
-            let now = now.map(|object| Meta::of(object.meta()));
-            match now {
-                Some(now) if now.uid == meta.uid && now.has_finalizer(finalizer) => Ok(()),
-                _ => Err(error.into()),
-            }
-        }
-        Err(error) => Err(error.into()),
-    }
 }

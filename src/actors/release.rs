@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use solar_api::names::COMPONENT_VERSION_REF_FINALIZER;
+use solar_api::names::{COMPONENT_VERSION_REF_FINALIZER, RELEASE_FINALIZER};
 use solar_api::{ComponentVersion, Release};
 use solar_core::object::ObjectName;
 use solar_core::overlay::{Own, settle};
@@ -11,8 +11,8 @@ use solar_core::record::ReleaseRecord;
 use solar_core::release::{self, Resolved};
 use solar_core::routes::{ActorKind, RELEASE};
 
+use super::finalizers::{ensure_own, protect, remove_own};
 use super::object::{NoRequest, Pass, PassError, Reconcile};
-use super::protection::protect;
 use super::system::Shared;
 use crate::adapters::kubernetes::Expect;
 
@@ -30,28 +30,40 @@ impl Reconcile for ReleaseKind {
     }
 
     async fn reconcile(pass: &mut Pass<Self>) -> Result<Option<Duration>, PassError> {
-        let Some((release, resolved, version)) = observe(pass) else { return Ok(None) };
+        let Some(mut release) = observe(pass) else { return Ok(None) };
+        let shared = pass.shared.clone();
+        if release.meta.terminating {
+            // Bindings and Profiles hold it by `release-ref` for as long as they need it.
+            let let_go = remove_own::<Release>(&shared, &release.meta, RELEASE_FINALIZER).await?;
+            if let Some(let_go) = let_go {
+                release = keep(pass, &let_go);
+            }
+        } else if let Some(held) = ensure_own::<Release>(&shared, &release.meta, RELEASE_FINALIZER).await? {
+            release = keep(pass, &held);
+        }
+        let (resolved, version) = {
+            let world = shared.cache.read();
+            let version = world.component_versions.get(&release.component_version);
+            (release::resolve(&world, &release), version.map(|version| version.meta.clone()))
+        };
         if !release.meta.terminating
             && resolved == (Resolved::Found { unprotected: true })
             && let Some(version) = version
         {
-            protect::<ComponentVersion>(&pass.shared, &version, COMPONENT_VERSION_REF_FINALIZER).await?;
+            protect::<ComponentVersion>(&shared, &version, COMPONENT_VERSION_REF_FINALIZER).await?;
         }
-        let status = {
-            let world = pass.shared.cache.read();
-            release::status(&world, &release, &resolved, pass.shared.clock.wall())
-        };
-        if let Some(status) = status {
+        let status = release::status(&shared.cache.read(), &release, &resolved, shared.clock.wall());
+        // One that nobody holds is gone by now.
+        if let Some(status) =
+            status.filter(|_| !release.meta.terminating || !release.meta.finalizers.is_empty())
+        {
             let expect =
                 Expect { uid: &release.meta.uid, resource_version: Some(&release.meta.resource_version) };
-            let written = pass
-                .shared
-                .api
-                .write_status::<Release, _>(&pass.name, expect, &release.status, &status)
-                .await?;
+            let api = &shared.api;
+            let written =
+                api.write_status::<Release, _>(&pass.name, expect, &release.status, &status).await?;
             if let Some(written) = written {
-                let since = pass.now();
-                *pass.memory() = Some(Own::Present { record: Arc::new((&written).into()), since });
+                keep(pass, &written);
             }
         }
         Ok(None)
@@ -62,15 +74,16 @@ impl Reconcile for ReleaseKind {
     }
 }
 
-type Observed = (Arc<ReleaseRecord>, Resolved, Option<solar_core::object::Meta>);
-
-fn observe(pass: &Pass<ReleaseKind>) -> Option<Observed> {
+fn observe(pass: &Pass<ReleaseKind>) -> Option<Arc<ReleaseRecord>> {
     let world = pass.shared.cache.read();
     let watched = world.releases.get(&pass.name);
     let release = settle(watched, &mut pass.memory())?;
     watched?;
-    let resolved = release::resolve(&world, &release);
-    let version =
-        world.component_versions.get(&release.component_version).map(|version| version.meta.clone());
-    Some((release, resolved, version))
+    Some(release)
+}
+
+fn keep(pass: &Pass<ReleaseKind>, release: &Release) -> Arc<ReleaseRecord> {
+    let record = Arc::new(ReleaseRecord::from(release));
+    *pass.memory() = Some(Own::Present { record: record.clone(), since: pass.now() });
+    record
 }

@@ -20,18 +20,19 @@ use solar_core::condition::Wanted;
 use solar_core::object::ObjectName;
 use solar_core::record::{RenderArtifactRecord, RenderBindingRecord};
 use solar_core::routes::{ActorKind, RENDER_ARTIFACT};
+use solar_core::schedule;
 use solar_core::target::EventOrder;
 use solar_core::world::World;
 
 use super::access;
 use super::object::{Pass, PassError, Reconcile};
+use super::references::reference;
 use super::system::Shared;
 use crate::adapters::kubernetes::{ApiError, Expect, Problem, add_finalizer, remove_finalizer};
 use crate::adapters::oci::UntagProgress;
 use crate::messages::render_artifact::{ArtifactRequest, OpenTicket};
 pub use errands::{CleanupFailure, Finding};
 use own::{emit, forget_binding, keep_artifact, keep_binding, keep_or_forget_artifact, write_status};
-pub(super) use own::{owned_by_target, reference};
 
 /// How often it is looked whether an open ticket is still in somebody's hands.
 const TICKET_CHECK: Duration = Duration::from_secs(30);
@@ -146,6 +147,14 @@ async fn settle(pass: &mut Pass<RenderArtifactKind>) -> Result<Option<Duration>,
             let lenders = memory.core.cleanup.lenders.clone();
             let around = cleanup_fingerprint(&world, &pass.name.namespace, &view, &lenders);
             retry_if_changed(&mut memory.core, around);
+            if let (Some(interval), Some(artifact)) = (options.check_interval, &view.artifact) {
+                let wall = pass.shared.clock.wall_exact();
+                let until_next = || {
+                    let next = schedule::next_time(&artifact.meta.uid, wall, interval);
+                    next.duration_since(wall).unsigned_abs()
+                };
+                memory.core.check_at.get_or_insert_with(|| now + until_next());
+            }
             artifact::next(&world, &view, &mut memory.core, &options, now)
         };
         match step {

@@ -6,7 +6,9 @@ use std::time::Duration;
 use std::collections::BTreeSet;
 
 use actix::fut::ActorFutureExt;
-use actix::{Actor, Addr, AsyncContext, Context, Handler, Recipient, ResponseActFuture, System, WrapFuture};
+use actix::{
+    Actor, Addr, AsyncContext, Context, Handler, Recipient, ResponseActFuture, Supervisor, System, WrapFuture,
+};
 use actix_rt::ArbiterHandle;
 use solar_api as api;
 use solar_core::record::{
@@ -18,13 +20,16 @@ use solar_core::routes::{ActorKey, ActorKind, Routed};
 use tokio::sync::{oneshot, watch};
 use tokio::time::Instant;
 
+use super::binding::BindingKind;
+use super::component_version::ComponentVersionKind;
 use super::directory::{Directory, Factory};
 use super::gate::Gate;
 use super::object::{self, Reconcile};
 use super::pass::PassHandle;
+use super::profile::{ProfileBindingsKind, ProfileKind};
 use super::protection::ProtectionKind;
+use super::registry_actor::RegistryActor;
 use super::release::ReleaseKind;
-use super::release_binding::ReleaseBindingKind;
 use super::render_artifact::RenderArtifactKind;
 use super::render_pool::RenderPool;
 use super::render_task::RenderTaskKind;
@@ -36,6 +41,7 @@ use super::watch::Watch;
 use crate::adapters::kubernetes::{EventSink, Namespaced, deliver, kind_name};
 use crate::messages::gate::{Close, CountBusy, GateSnapshot, GetGateSnapshot, Open};
 use crate::messages::object::Cause;
+use crate::messages::registry_actor::{ChecksSnapshot, GetChecksSnapshot, StopChecking};
 use crate::messages::render_pool::{GetPoolSnapshot, PoolSnapshot, StopRendering};
 pub use crate::messages::root::State;
 use crate::messages::root::{Begin, CriticalPartDied, GetState, KindSynced, Retire, ShutDown};
@@ -81,8 +87,12 @@ fn kinds() -> Vec<Kind> {
         of::<TargetKind>(CHARTS),
         of::<RenderTaskKind>(CHARTS),
         of::<RenderArtifactKind>(CHARTS),
+        of::<ComponentVersionKind>(&["Component", "ComponentVersion", "ReferenceGrant", "Registry"]),
         of::<ReleaseKind>(&["ComponentVersion", "ReferenceGrant", "Release"]),
-        of::<ReleaseBindingKind>(&["Release", "ReleaseBinding"]),
+        of::<BindingKind<api::ReleaseBinding>>(&["ReferenceGrant", "Release", "ReleaseBinding", "Target"]),
+        of::<BindingKind<api::RegistryBinding>>(&["ReferenceGrant", "Registry", "RegistryBinding", "Target"]),
+        of::<ProfileKind>(&["Profile", "Release", "ReleaseBinding"]),
+        of::<ProfileBindingsKind>(&["Profile", "ReferenceGrant", "Release", "ReleaseBinding", "Target"]),
         of::<ProtectionKind<api::Registry>>(&["Registry", "RegistryBinding", "RenderArtifact", "Target"]),
         of::<ProtectionKind<api::Release>>(&["Profile", "Release", "ReleaseBinding"]),
         of::<ProtectionKind<api::ComponentVersion>>(&["ComponentVersion", "Release"]),
@@ -109,6 +119,7 @@ pub struct Root {
     closed: Vec<Kind>,
     gate: Addr<Gate>,
     pool: Addr<RenderPool>,
+    checks: Addr<RegistryActor>,
     state: watch::Sender<State>,
     /// The end has begun: parts may stop.
     ending: bool,
@@ -167,6 +178,11 @@ impl Running {
         self.shared.pool.get()?.send(GetPoolSnapshot).await.ok()
     }
 
+    /// The registry actor's state; `None` when it has ended.
+    pub async fn checks_snapshot(&self) -> Option<ChecksSnapshot> {
+        self.shared.checks.get()?.send(GetChecksSnapshot).await.ok()
+    }
+
     /// Ready when a critical part has died; says which and why.
     pub async fn failed(&self) -> String {
         let mut state = self.state.clone();
@@ -208,6 +224,11 @@ pub fn start(options: Options, ports: Ports, arbiters: Vec<ArbiterHandle>, insta
         ctx.set_mailbox_capacity(RenderPool::mailbox());
         pool
     });
+    let checks = RegistryActor::new(shared.clone());
+    let checks = Supervisor::start_in_arbiter(&home, move |ctx| {
+        ctx.set_mailbox_capacity(RegistryActor::mailbox());
+        checks
+    });
     let loops = vec![
         spawner.spawn_pass("timers", timers::run(shared.clone())),
         spawner.spawn_pass("events", deliver(queue, shared.api.clone(), shared.clock, Arc::from(instance))),
@@ -220,6 +241,7 @@ pub fn start(options: Options, ports: Ports, arbiters: Vec<ArbiterHandle>, insta
         closed: kinds,
         gate: gate.clone(),
         pool: pool.clone(),
+        checks: checks.clone(),
         state: sender,
         ending: false,
         loops,
@@ -231,6 +253,7 @@ pub fn start(options: Options, ports: Ports, arbiters: Vec<ArbiterHandle>, insta
     // Each is set once, here.
     let _ = shared.gate.set(gate);
     let _ = shared.pool.set(pool);
+    let _ = shared.checks.set(checks);
     let _ = shared.retire.set(root.clone().recipient());
     let _ = shared.critical.set(root.clone().recipient());
     if root.try_send(Begin).is_err() {
@@ -290,7 +313,11 @@ impl Root {
         ctx.run_interval(LOOK_AFTER, |root, ctx| {
             root.guarded(ctx, "a look at its parts", |root, _| {
                 let watches = root.watches.iter().map(|watch| ("a watch", watch.start.connected()));
-                let parts = [("the gate", root.gate.connected()), ("the render pool", root.pool.connected())];
+                let parts = [
+                    ("the gate", root.gate.connected()),
+                    ("the render pool", root.pool.connected()),
+                    ("the registry actor", root.checks.connected()),
+                ];
                 let dead = parts.into_iter().chain(watches).find(|(_, alive)| !alive && !root.ending);
                 if let Some((part, _)) = dead {
                     root.tell(State::Failed(format!("{part}: was stopped")));
@@ -442,6 +469,8 @@ impl Handler<ShutDown> for Root {
             // A watch that has ended needs no telling.
             let _ = watch.stop.try_send(StopWatching);
         }
+        // What a check would find is found by the next process.
+        let _ = self.checks.try_send(StopChecking);
         let (gate, pool, shared) = (self.gate.clone(), self.pool.clone(), self.shared.clone());
         let grace = shared.options.shutdown_grace;
         let began = Instant::now();

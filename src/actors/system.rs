@@ -8,6 +8,7 @@ use std::time::Duration;
 use actix::{Addr, Recipient};
 use actix_rt::ArbiterHandle;
 use solar_core::artifact::ArtifactOptions;
+use solar_core::availability::AvailabilityOptions;
 use solar_core::routes::{ActorKey, ActorKind};
 use solar_core::target::TargetOptions;
 
@@ -16,6 +17,7 @@ use super::errand_slots::ErrandSlots;
 use super::gate::Gate;
 use super::object::{Handle, Reconcile};
 use super::pass::Spawner;
+use super::registry_actor::RegistryActor;
 use super::render_pool::RenderPool;
 use super::root;
 use super::timers::TimerQueue;
@@ -51,6 +53,8 @@ pub struct Options {
     pub target: TargetOptions,
     /// How artifacts are treated.
     pub artifact: ArtifactOptions,
+    /// How ComponentVersions are checked.
+    pub availability: AvailabilityOptions,
     /// Threads that actors live on; 0 means one for each core.
     pub actor_threads: usize,
     /// Seed of all randomness.
@@ -69,7 +73,14 @@ impl Default for Options {
             shutdown_grace: Duration::from_secs(20),
             max_concurrent_errands: 20,
             target: TargetOptions { strict: false, stale_grace: Duration::ZERO, watched: None },
-            artifact: ArtifactOptions { unbound_grace: Duration::from_secs(300) },
+            artifact: ArtifactOptions {
+                unbound_grace: Duration::from_secs(300),
+                check_interval: Some(Duration::from_secs(6 * 3_600)),
+            },
+            availability: AvailabilityOptions {
+                interval: Duration::from_secs(300),
+                grace: Duration::from_secs(900),
+            },
             actor_threads: 0,
             seed: 0,
         }
@@ -145,6 +156,7 @@ pub struct Shared {
     pub(super) arbiters: Vec<ArbiterHandle>,
     pub(super) gate: OnceLock<Addr<Gate>>,
     pub(super) pool: OnceLock<Addr<RenderPool>>,
+    pub(super) checks: OnceLock<Addr<RegistryActor>>,
     pub(super) retire: OnceLock<Recipient<Retire>>,
     pub(super) critical: OnceLock<Recipient<CriticalPartDied>>,
 }
@@ -183,6 +195,7 @@ impl Shared {
             arbiters,
             gate: OnceLock::new(),
             pool: OnceLock::new(),
+            checks: OnceLock::new(),
             retire: OnceLock::new(),
             critical: OnceLock::new(),
         }

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use kube::Resource as _;
 use kube::api::ObjectMeta;
-use solar_api::names::{REGISTRY_REF_FINALIZER, TARGET_FINALIZER};
+use serde_json::json;
+use solar_api::names::{REGISTRY_REF_FINALIZER, RENDER_REQUEST_ANNOTATION, TARGET_FINALIZER};
 use solar_api::{
     BootstrapConfig, BootstrapInput, ComponentVersion, LocalReference, Registry, Release, ReleaseConfig,
     ReleaseInput, RenderArtifact, RenderBinding, RenderTask, RenderTaskSpec, RenderTaskType,
@@ -26,11 +27,12 @@ use solar_core::world::{IndexKey, World};
 use solar_core::{backoff, content, host, layout};
 
 use super::access;
+use super::finalizers::{ensure_own, protect, remove_own};
 use super::object::{NoRequest, Pass, PassError, Reconcile};
-use super::protection::protect;
-use super::render_artifact::{RenderArtifactKind, owned_by_target, reference};
+use super::references::{controlled_by, reference};
+use super::render_artifact::RenderArtifactKind;
 use super::system::Shared;
-use crate::adapters::kubernetes::{ApiError, Expect, Problem, Regarding, add_finalizer, remove_finalizer};
+use crate::adapters::kubernetes::{ApiError, Expect, Problem, Regarding};
 use crate::messages::object::Answer;
 use crate::messages::render_artifact::ArtifactRequest;
 
@@ -72,6 +74,7 @@ enum Deed {
     Unbind(Arc<str>),
     Create(Arc<str>),
     Delete(Box<str>),
+    RequestRender(Box<str>, Box<str>),
     Protect(ObjectName),
 }
 
@@ -218,6 +221,12 @@ fn is_settled(
         }
         Deed::Unbind(artifact) => !is_bound(world, target, &here(artifact)),
         Deed::Create(task) => world.render_tasks.get(&here(task)).is_some(),
+        Deed::RequestRender(uid, request) => {
+            let mut tasks = world.render_tasks.by(&IndexKey::Owner(target.meta.name.clone()));
+            let is_behind =
+                tasks.any(|task| task.meta.uid == *uid && task.render_request.as_ref() != Some(request));
+            !is_behind
+        }
         Deed::Delete(uid) => {
             let own = world
                 .render_tasks
@@ -294,7 +303,10 @@ async fn perform(
     step: TargetStep,
 ) -> Result<Done, PassError> {
     match step {
-        TargetStep::AddFinalizer => return add_own_finalizer(pass, target).await.map(Done::Changed),
+        TargetStep::AddFinalizer => {
+            let held = ensure_own::<Target>(&pass.shared, &target.meta, TARGET_FINALIZER).await?;
+            return Ok(held.map_or(Done::Now, |held| Done::Changed(keep(pass, &held))));
+        }
         TargetStep::WriteStatus(status) => {
             let written = write_status(pass, target, &status).await?;
             return Ok(written.map_or(Done::Now, Done::Changed));
@@ -313,21 +325,14 @@ async fn perform(
                 pass.send_errand(host.as_deref().unwrap_or_default(), errand);
             }
         }
+        TargetStep::RequestRender { name, uid, request } => {
+            return request_render(pass, &name, uid, request).await;
+        }
         TargetStep::DeleteTask { name, uid } => return delete_task(pass, &name, &uid).await,
         TargetStep::RemoveFinalizer => remove_own_finalizer(pass, target).await?,
         TargetStep::Emit(order) => pass.shared.events.emit(Regarding::new("Target", &target.meta), order),
     }
     Ok(Done::Now)
-}
-
-async fn add_own_finalizer(
-    pass: &Pass<TargetKind>,
-    target: &TargetRecord,
-) -> Result<Arc<TargetRecord>, PassError> {
-    let meta = &target.meta;
-    let patch = add_finalizer(&meta.uid, &meta.finalizers, TARGET_FINALIZER);
-    let patched = pass.shared.api.patch::<Target>(&pass.name, &patch).await?;
-    Ok(keep(pass, &patched))
 }
 
 async fn write_status(
@@ -521,7 +526,12 @@ async fn create_task(
         metadata: ObjectMeta {
             name: Some(name.to_string()),
             namespace: Some(pass.name.namespace.to_string()),
-            owner_references: Some(vec![owned_by_target(&target.meta.name, &target.meta.uid)]),
+            owner_references: Some(vec![controlled_by::<Target>(&target.meta.name, &target.meta.uid)]),
+            // Its first attempt is the one that was asked for.
+            annotations: target
+                .render_request
+                .as_ref()
+                .map(|request| BTreeMap::from([(RENDER_REQUEST_ANNOTATION.to_owned(), request.to_string())])),
             ..ObjectMeta::default()
         },
         spec,
@@ -535,6 +545,27 @@ async fn create_task(
         // The watch will show whose it is.
         Err(ApiError { problem: Problem::AlreadyExists, .. }) => Ok(()),
         Err(error) => Err(error.into()),
+    }
+}
+
+async fn request_render(
+    pass: &Pass<TargetKind>,
+    name: &Arc<str>,
+    uid: Box<str>,
+    request: Box<str>,
+) -> Result<Done, PassError> {
+    let deed = Deed::RequestRender(uid.clone(), request.clone());
+    if !begin(pass, deed.clone()) {
+        return Ok(Done::Before);
+    }
+    let expect = Expect { uid: &uid, resource_version: None };
+    let change = json!({ "metadata": { "annotations": { RENDER_REQUEST_ANNOTATION: &*request } } });
+    match pass.shared.api.merge::<RenderTask>(&pass.name.sibling(name.clone()), expect, change).await {
+        Ok(_) => Ok(Done::Now),
+        Err(error) => {
+            pass.memory().done.remove(&deed);
+            Err(error.into())
+        }
     }
 }
 
@@ -573,16 +604,10 @@ async fn remove_own_finalizer(pass: &Pass<TargetKind>, target: &TargetRecord) ->
         // The watch is behind the API server; its next event wakes this actor.
         return Err(PassError::Outdated(pass.name.clone()));
     }
-    let meta = &target.meta;
-    let patch = remove_finalizer(&meta.uid, &meta.finalizers, TARGET_FINALIZER, None);
-    match api.patch::<Target>(&pass.name, &patch).await {
-        Ok(patched) => {
-            keep(pass, &patched);
-            Ok(())
-        }
-        Err(ApiError { problem: Problem::NotFound, .. }) => Ok(()),
-        Err(error) => Err(error.into()),
+    if let Some(let_go) = remove_own::<Target>(&pass.shared, &target.meta, TARGET_FINALIZER).await? {
+        keep(pass, &let_go);
     }
+    Ok(())
 }
 
 /// The highest bootstrap version that artifacts or tags in the Target's repository bear.

@@ -43,12 +43,17 @@ impl Clock {
     }
 
     /// Wall time, in whole seconds as Kubernetes writes it.
-    #[allow(clippy::disallowed_methods, reason = "the one place that reads the machine's clock")]
     pub fn wall(&self) -> Timestamp {
-        let now = match self.wall {
+        let now = self.wall_exact();
+        Timestamp::from_second(now.as_second()).unwrap_or(now)
+    }
+
+    /// Wall time with its fraction of a second.
+    #[allow(clippy::disallowed_methods, reason = "the one place that reads the machine's clock")]
+    pub fn wall_exact(&self) -> Timestamp {
+        match self.wall {
             Wall::Machine => Timestamp::now(),
             Wall::Since(epoch) => epoch + self.elapsed(),
-        };
-        Timestamp::from_second(now.as_second()).unwrap_or(now)
+        }
     }
 }

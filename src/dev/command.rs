@@ -8,6 +8,7 @@ use clap::Args;
 use kube::ResourceExt as _;
 use kube_embedded::Server;
 use solar_core::object::ObjectName;
+use solar_core::routes::COMPONENT_VERSION;
 use thiserror::Error;
 use tokio::net::TcpListener;
 use tokio::time::Instant;
@@ -21,7 +22,7 @@ use crate::actors::root::{self, Running};
 use crate::actors::system::Ports;
 use crate::adapters::clock::Clock;
 use crate::adapters::kubernetes::{Api, bounded};
-use crate::adapters::oci::HttpRegistryError;
+use crate::adapters::oci::{HttpRegistryError, OciError};
 use crate::adapters::rng;
 use crate::cli::say;
 use crate::flags::{ControllerArgs, ListenAddress, ListenError, duration, listen};
@@ -97,6 +98,8 @@ enum DevError {
     Registry(#[from] HttpRegistryError),
     #[error("the examples were refused: {0}")]
     Examples(#[from] ExampleError),
+    #[error("the example descriptor was not stored: {0}")]
+    Descriptor(#[from] OciError),
     #[error("the controller ended: {0}")]
     Controller(String),
     #[error("{0}: nothing that is asked for now would be kept")]
@@ -188,6 +191,8 @@ pub fn measure_start() -> Result<Vec<(&'static str, Duration)>, String> {
 struct Stack {
     running: Running,
     expected: Vec<ObjectName>,
+    /// ComponentVersions that will say whether they are available.
+    versions: Vec<ObjectName>,
     kubeconfig: PathBuf,
     registry_address: String,
     server: Server,
@@ -228,13 +233,19 @@ impl Stack {
         let running = start_controller(args, &server, spawner.clone(), arbiters)?;
         let serving = endpoints.serve(&spawner, &running);
         marks.mark("controller");
-        let expected = if args.no_examples {
-            Vec::new()
+        let (expected, versions) = if args.no_examples {
+            (Vec::new(), Vec::new())
         } else {
+            examples::push_descriptor(&store, &registry_address).await?;
             apply_examples(args, &folder, &server, &registry_address).await?
         };
         marks.mark("examples");
         Ok(Self {
+            versions: if running.shared.options.controllers.contains(&COMPONENT_VERSION) {
+                versions
+            } else {
+                Vec::new()
+            },
             running,
             expected,
             kubeconfig,
@@ -248,14 +259,15 @@ impl Stack {
     }
 }
 
-/// Applies the examples if the folder was empty; answers the Targets among them that are there.
+/// Applies the examples if the folder was empty; answers the Targets and the ComponentVersions among them that are there.
 async fn apply_examples(
     args: &DevArgs,
     folder: &Folder,
     server: &Server,
     registry: &str,
-) -> Result<Vec<ObjectName>, DevError> {
-    let objects = examples::examples(registry)?;
+) -> Result<(Vec<ObjectName>, Vec<ObjectName>), DevError> {
+    let mut objects = examples::examples(registry)?;
+    objects.extend(examples::descriptor_examples(registry)?);
     if folder.wants_examples() {
         let applied = examples::apply(&server.client("default"), &objects).await?;
         folder.has_examples()?;
@@ -264,9 +276,12 @@ async fn apply_examples(
         args.say(|| say(&format!("Went on with {} kept objects", server.snapshot().len())));
         warn_of_other_addresses(server, &objects, registry);
     }
-    let targets = objects.iter().filter(|example| example.resource.kind == "Target");
-    let names = targets.map(|target| ObjectName::new(namespace(target), target.object.name_any()));
-    Ok(names.filter(|name| server.get_object("Target", &name.namespace, &name.name).is_some()).collect())
+    let there = |kind: &str| -> Vec<ObjectName> {
+        let examples = objects.iter().filter(|example| example.resource.kind == kind);
+        let names = examples.map(|example| ObjectName::new(namespace(example), example.object.name_any()));
+        names.filter(|name| server.get_object(kind, &name.namespace, &name.name).is_some()).collect()
+    };
+    Ok((there("Target"), there("ComponentVersion")))
 }
 
 /// Says which Registries of the examples name an address that the embedded registry had in an earlier run.
@@ -300,7 +315,11 @@ async fn attend(
     let Stack { running, expected, server, store, servers, .. } = stack;
     let mut broken = std::pin::pin!(breaks(running, server, store, servers));
     let ready = async {
-        tokio::time::timeout(args.timeout, progress::until_ready(&running.shared, expected)).await.is_ok()
+        let ready = async {
+            progress::until_ready(&running.shared, expected).await;
+            progress::until_checked(&running.shared, &stack.versions).await;
+        };
+        tokio::time::timeout(args.timeout, ready).await.is_ok()
     };
     let in_time = tokio::select! {
         biased;
@@ -374,6 +393,7 @@ fn look_around(kubeconfig: &Path, registry: &str) {
         "\nkubeconfig: {}\n\nLook around:\n  \
          export KUBECONFIG={}\n  \
          kubectl get targets -A -o wide\n  \
+         kubectl get componentversions -n fleet\n  \
          kubectl get rendertasks,renderartifacts,renderbindings -n fleet\n  \
          kubectl get releases -n fleet --watch\n  \
          curl -su {login} http://{registry}/v2/_catalog\n  \

@@ -6,12 +6,20 @@ use kube::discovery::ApiResource;
 use kube::{Client, ResourceExt as _};
 use thiserror::Error;
 
+use super::registry::RegistryStore;
+use crate::adapters::oci::{Artifact, Credentials, Endpoint, OciError, OciRegistry as _};
+
 /// The files, in the order in which they are applied.
 const FILES: [(&str, &str); 3] = [
     ("examples/01-platform.yaml", include_str!("../../examples/01-platform.yaml")),
     ("examples/02-releases.yaml", include_str!("../../examples/02-releases.yaml")),
     ("examples/03-targets.yaml", include_str!("../../examples/03-targets.yaml")),
 ];
+/// A version whose descriptor is in the registry once [`push_descriptor`] has put it there.
+const DESCRIPTORS: (&str, &str) =
+    ("examples/04-descriptors.yaml", include_str!("../../examples/04-descriptors.yaml"));
+/// Where its descriptor lies.
+const DESCRIPTOR_REPOSITORY: &str = "demo/component-descriptors/example.com/described";
 /// The registry's address in the files.
 const WRITTEN_ADDRESS: &str = "127.0.0.1:5000";
 /// User of the embedded registry.
@@ -53,17 +61,43 @@ pub enum ExampleError {
 
 /// The example objects for a registry at `registry_address`.
 pub fn examples(registry_address: &str) -> Result<Vec<Example>, ExampleError> {
+    read(&FILES, registry_address)
+}
+
+/// A ComponentVersion with a descriptor in a registry at `registry_address`, and what belongs to it.
+pub fn descriptor_examples(registry_address: &str) -> Result<Vec<Example>, ExampleError> {
+    read(&[DESCRIPTORS], registry_address)
+}
+
+/// What stands for the component descriptor there; its digest is in the file.
+fn descriptor() -> Artifact {
+    let title = ("org.opencontainers.image.title".to_owned(), "described".to_owned());
+    Artifact::chart(&b"{}"[..], &b"component descriptor of example.com/described 1.0.0"[..], &[title].into())
+}
+
+/// Puts the descriptor of [`descriptor_examples`] into `store`.
+///
+/// # Errors
+/// When the store does not take it.
+pub async fn push_descriptor(store: &RegistryStore, registry_address: &str) -> Result<(), OciError> {
+    let login =
+        Credentials::Basic { username: REGISTRY_USER.to_owned(), password: REGISTRY_PASSWORD.to_owned() };
+    let endpoint = Endpoint::anonymous(registry_address, true).with_credentials(login);
+    store.handle("examples").push(&endpoint, DESCRIPTOR_REPOSITORY, "1.0.0", &descriptor()).await.map(drop)
+}
+
+fn read(files: &[(&'static str, &str)], registry_address: &str) -> Result<Vec<Example>, ExampleError> {
     let mut found = Vec::new();
-    for (file, text) in FILES {
+    for (file, text) in files {
         let text = text.replace(WRITTEN_ADDRESS, registry_address);
         let objects: Vec<serde_json::Value> = serde_saphyr::from_multiple(&text)
-            .map_err(|error| ExampleError::Unreadable { file, problem: error.to_string() })?;
+            .map_err(|error| ExampleError::Unreadable { file: file, problem: error.to_string() })?;
         for object in objects {
             let object: DynamicObject = serde_json::from_value(object)
-                .map_err(|error| ExampleError::Unreadable { file, problem: error.to_string() })?;
+                .map_err(|error| ExampleError::Unreadable { file: file, problem: error.to_string() })?;
             let types = object.types.clone().unwrap_or_default();
             let gvk = GroupVersionKind::try_from(&types)
-                .map_err(|error| ExampleError::Unreadable { file, problem: error.to_string() })?;
+                .map_err(|error| ExampleError::Unreadable { file: file, problem: error.to_string() })?;
             found.push(Example { resource: ApiResource::from_gvk(&gvk), object });
         }
     }
@@ -92,4 +126,16 @@ pub(super) async fn apply(client: &Client, examples: &[Example]) -> Result<usize
         }
     }
     Ok(created)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_descriptor_has_the_digest_that_its_version_names() {
+        let examples = descriptor_examples("127.0.0.1:5000").unwrap();
+        let version = examples.iter().find(|example| example.resource.kind == "ComponentVersion").unwrap();
+        assert_eq!(version.object.data["spec"]["digest"], descriptor().digest().as_str());
+    }
 }

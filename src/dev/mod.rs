@@ -8,4 +8,4 @@ mod progress;
 pub mod registry;
 
 pub use command::{DevArgs, measure_start, run};
-pub use examples::{Example, examples};
+pub use examples::{Example, descriptor_examples, examples, push_descriptor};

@@ -68,6 +68,26 @@ pub(super) async fn until(
     }
 }
 
+/// Waits until each of `versions` says whether it is available, and prints what each says.
+pub(super) async fn until_checked(shared: &Arc<Shared>, versions: &[ObjectName]) {
+    for name in versions {
+        let text = loop {
+            match availability(shared, name) {
+                Some(text) => break text,
+                None => tokio::time::sleep(LOOK).await,
+            }
+        };
+        say(&format!("  {name}  {text}"));
+    }
+}
+
+fn availability(shared: &Arc<Shared>, version: &ObjectName) -> Option<String> {
+    let world = shared.cache.read();
+    let status = &world.component_versions.get(version)?.status;
+    let available = condition::find(&status.conditions, "Available")?;
+    Some(format!("{}: {}", available.reason, available.message))
+}
+
 /// The stages of `expected` now.
 pub(super) fn stages(shared: &Arc<Shared>, expected: &[ObjectName]) -> BTreeMap<ObjectName, Stage> {
     let world = shared.cache.read();

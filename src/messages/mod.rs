@@ -5,6 +5,7 @@
 
 pub mod gate;
 pub mod object;
+pub mod registry_actor;
 pub mod render_artifact;
 pub mod render_pool;
 pub mod root;

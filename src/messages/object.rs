@@ -1,11 +1,13 @@
 //! To any object actor.
 
 use actix::Message;
+use solar_core::availability::Checked;
 use solar_core::render_task::JobOutcome;
 use solar_core::routes::ActorKey;
 use solar_core::target::BindAnswer;
 
 use super::gate::Slot;
+use super::registry_actor::CheckAdmission;
 use super::render_pool::Admission;
 
 /// Why an actor looks again. For logs, metrics and dumps; never for decisions.
@@ -64,6 +66,10 @@ pub enum Answer {
     Bind(BindAnswer),
     /// A RenderArtifact's actor: the binding is gone.
     Unbound,
+    /// The registry actor, to a CheckManifest.
+    Check(CheckAdmission),
+    /// The registry actor: the check ended.
+    Checked(Box<Checked>),
     /// The render pool, to a Submit.
     Admission(Admission),
     /// The render pool: the job ended.

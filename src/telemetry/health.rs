@@ -48,10 +48,12 @@ async fn text(Shared(told): Shared<Arc<(PrometheusHandle, Running)>>) -> impl In
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], metrics.render())
 }
 
-/// Sets the gauges that only gate and pool know. Who does not answer keeps the old ones.
+/// Sets the gauges that only gate, pool and registry actor know. Who does not answer keeps the old ones.
 async fn look_at_queues(running: &Running) {
-    let asked = async { (running.gate_snapshot().await, running.pool_snapshot().await) };
-    let Ok((gate, pool)) = tokio::time::timeout(PATIENCE, asked).await else { return };
+    let asked = async {
+        (running.gate_snapshot().await, running.pool_snapshot().await, running.checks_snapshot().await)
+    };
+    let Ok((gate, pool, checks)) = tokio::time::timeout(PATIENCE, asked).await else { return };
     if let Some(gate) = gate {
         gauge!("solar_gate_slots_in_use").set(number(gate.in_use));
         gauge!("solar_gate_queue").set(number(gate.queued));
@@ -59,6 +61,11 @@ async fn look_at_queues(running: &Running) {
     if let Some(pool) = pool {
         gauge!("solar_render_queue", "waits_for" => "slot").set(number(pool.queued));
         gauge!("solar_render_queue", "waits_for" => "render").set(number(pool.joined));
+    }
+    if let Some(checks) = checks {
+        gauge!("solar_availability_checks_in_flight").set(number(checks.running.len()));
+        gauge!("solar_availability_queue").set(number(checks.queued));
+        gauge!("solar_availability_tokens").set(f64::from(checks.tokens));
     }
 }
 

@@ -50,6 +50,9 @@ const RENDER_BUCKETS: &[f64] = &[0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0
 /// A push takes a few requests to a registry.
 const PUSH_BUCKETS: &[f64] = &[0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 15.0, 60.0, 300.0];
 
+/// A check begins at once, or waits behind thousands of others.
+const LAG_BUCKETS: &[f64] = &[0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 150.0, 300.0, 600.0, 1_200.0, 3_600.0, 7_200.0];
+
 const fn family(
     name: &'static str,
     measure: Measure,
@@ -79,6 +82,43 @@ pub const FAMILIES: &[Family] = &[
         &["verb", "kind", "code"],
         "Requests to the Kubernetes API by RBAC verb, kind of object and HTTP status; code error is a request without an \
          answer, code canceled one that nobody waited for any longer.",
+    ),
+    family(
+        "solar_availability_check_lag_seconds",
+        Measure::Seconds(LAG_BUCKETS),
+        &[],
+        "How long after their time availability checks began.",
+    ),
+    family(
+        "solar_availability_checks_in_flight",
+        Measure::Gauge,
+        &[],
+        "Availability checks that run, at most 4.",
+    ),
+    family(
+        "solar_availability_checks_total",
+        Measure::Counter,
+        &["result"],
+        "Availability checks that ended, by result: available, missing, unreachable for every other answer and for none, or \
+         died for a fault of the controller.",
+    ),
+    family(
+        "solar_availability_queue",
+        Measure::Gauge,
+        &[],
+        "ComponentVersions that wait for their availability check to begin.",
+    ),
+    family(
+        "solar_availability_throttled_total",
+        Measure::Counter,
+        &[],
+        "Questions for an availability check that found no free token or runner, and wait for their turn.",
+    ),
+    family(
+        "solar_availability_tokens",
+        Measure::Gauge,
+        &[],
+        "Tokens for availability checks: one comes each tenth of a second, up to 20.",
     ),
     family(
         "solar_build_info",

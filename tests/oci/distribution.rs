@@ -1,202 +1,288 @@
-//! The port against a real registry: distribution 2.8, as Debian packages it (`docker-registry`).
-//!
-//! Where the program is missing the tests say so and check nothing.
+//! The port against real registries: distribution 2.8, which refuses to delete by tag, and distribution 3.
 
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::sync::{Arc, Mutex};
 
+use axum::Router;
+use axum::extract::{RawQuery, State};
+use axum::http::{HeaderMap, StatusCode};
+use axum::routing::get;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
 use solar_controller::adapters::oci::{
     Artifact, DeleteOutcome, Endpoint, HttpRegistry, HttpRegistryOptions, OciErrorKind, OciRegistry,
     Reference, UntagError, UntagOutcome, UntagProgress, UntagRequest, untag,
 };
+use test_bed::{Authority, Generation, Registry, RegistryBuilder, Signer};
+use tokio::net::TcpListener;
+use tokio::task::JoinSet;
 
 use crate::support::{REPOSITORY, basic, chart, http_client, patient};
 
-const START_DEADLINE: Duration = Duration::from_secs(30);
+/// The password of `robot` is `right`.
+const USERS: &str = "robot:$2y$05$abcdefghijklmnopqrstuu8xaCxxL82bnl.UY74PMksDxIJShppPC\n";
 
-struct Server {
-    child: Child,
-    host: String,
-    folder: tempfile::TempDir,
+/// The registries that are there, made as `settings` say.
+fn registries(
+    settings: impl Fn(RegistryBuilder) -> RegistryBuilder,
+) -> impl Iterator<Item = (Generation, Registry)> {
+    Generation::ALL.into_iter().filter_map(move |generation| {
+        let registry = settings(Registry::builder(generation)).start()?;
+        Some((generation, registry))
+    })
 }
 
-impl Drop for Server {
-    fn drop(&mut self) {
-        self.child.kill().ok();
-        self.child.wait().ok();
-    }
+fn plain(registry: &Registry) -> Endpoint {
+    Endpoint::anonymous(registry.host(), true)
 }
 
-fn installed(program: &str) -> bool {
-    let found =
-        Command::new(program).arg("--help").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok();
-    if !found {
-        eprintln!("{program} is not installed: this test checks nothing");
-    }
-    found
-}
-
-fn run(folder: &Path, program: &str, arguments: &[&str]) {
-    let output =
-        Command::new(program).args(arguments).current_dir(folder).output().expect("the program runs");
-    assert!(output.status.success(), "{program}: {}", String::from_utf8_lossy(&output.stderr));
-}
-
-impl Server {
-    /// Starts a registry in a folder of its own; `settings` are added to its configuration file.
-    async fn start(folder: tempfile::TempDir, delete: bool, http: &str, settings: &str) -> Self {
-        let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-        let host = free.local_addr().expect("its address").to_string();
-        drop(free);
-        let root = folder.path().display();
-        let config = format!(
-            "version: 0.1\nlog: {{level: error}}\nstorage:\n  filesystem: {{rootdirectory: {root}/data}}\n  \
-             delete: {{enabled: {delete}}}\nhttp:\n  addr: {host}\n{http}{settings}"
-        );
-        let path = folder.path().join("config.yml");
-        std::fs::write(&path, config).expect("a configuration");
-        let child = Command::new("docker-registry")
-            .arg("serve")
-            .arg(&path)
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("the registry starts");
-        let server = Self { child, host, folder };
-        server.wait_until_it_listens().await;
-        server
-    }
-
-    async fn plain(delete: bool) -> Self {
-        Self::start(tempfile::tempdir().expect("a folder"), delete, "", "").await
-    }
-
-    async fn wait_until_it_listens(&self) {
-        let listens = async {
-            while tokio::net::TcpStream::connect(&self.host).await.is_err() {
-                tokio::time::sleep(Duration::from_millis(20)).await;
-            }
-        };
-        tokio::time::timeout(START_DEADLINE, listens).await.expect("the registry listens");
-    }
-
-    fn endpoint(&self) -> Endpoint {
-        Endpoint::anonymous(&self.host, true)
-    }
-}
-
-async fn untag_v1(
+pub async fn untag_v1(
     registry: &dyn OciRegistry,
     endpoint: &Endpoint,
+    repository: &str,
     chart: &Artifact,
 ) -> Result<UntagOutcome, UntagError> {
-    let request =
-        UntagRequest { endpoint, repository: REPOSITORY, tag: "v1", expected: Some(chart.digest()) };
+    let request = UntagRequest { endpoint, repository, tag: "v1", expected: Some(chart.digest()) };
     untag(registry, &request, &mut UntagProgress::default()).await
 }
 
-/// Push, look, untag beside a sibling: what the controller does with a registry.
+/// The tag is there with all that belongs to it.
+pub async fn holds(
+    registry: &dyn OciRegistry,
+    endpoint: &Endpoint,
+    repository: &str,
+    tag: &str,
+    artifact: &Artifact,
+) {
+    let tag = Reference::tag(tag);
+    let head = registry.head(endpoint, repository, &tag).await;
+    assert_eq!(head.as_ref().map(Option::as_ref), Ok(Some(artifact.digest())));
+    let manifest = registry.manifest(endpoint, repository, &tag).await;
+    assert_eq!(manifest.expect("an answer").expect("a manifest").bytes, artifact.manifest());
+    for blob in artifact.blobs() {
+        let read = registry.blob(endpoint, repository, &blob.digest, 1024).await;
+        assert_eq!(read.as_ref().map(Option::as_ref), Ok(Some(&blob.bytes)));
+    }
+}
+
+/// Push, push again, look, move, untag beside a sibling, push again: what the controller does with a registry.
 async fn life_of_a_tag(registry: &dyn OciRegistry, endpoint: &Endpoint) {
-    let artifact = chart("content");
+    let (artifact, other) = (chart("content"), chart("other"));
+    let push = async |tag: &str, artifact: &Artifact| {
+        let pushed = registry.push(endpoint, REPOSITORY, tag, artifact).await;
+        assert_eq!(pushed.as_ref(), Ok(artifact.digest()));
+        holds(registry, endpoint, REPOSITORY, tag, artifact).await;
+    };
     let absent = registry.head(endpoint, REPOSITORY, &Reference::tag("v1")).await;
     assert_eq!(absent, Ok(None));
-    for tag in ["v1", "sibling"] {
-        let pushed = registry.push(endpoint, REPOSITORY, tag, &artifact).await;
-        assert_eq!(pushed.as_ref(), Ok(artifact.digest()));
-        let head = registry.head(endpoint, REPOSITORY, &Reference::tag(tag)).await;
-        assert_eq!(head.as_ref().map(Option::as_ref), Ok(Some(artifact.digest())));
+    for tag in ["v1", "v1", "sibling"] {
+        push(tag, &artifact).await;
     }
-    let manifest = registry.manifest(endpoint, REPOSITORY, &Reference::tag("v1")).await;
-    assert_eq!(manifest.expect("an answer").expect("a manifest").bytes, artifact.manifest());
-    assert_eq!(untag_v1(registry, endpoint, &artifact).await, Ok(UntagOutcome::Deleted));
-    assert_eq!(untag_v1(registry, endpoint, &artifact).await, Ok(UntagOutcome::AlreadyGone));
+    push("v1", &other).await;
+    push("v1", &artifact).await;
+
+    let foreign = untag_v1(registry, endpoint, REPOSITORY, &other).await;
+    assert!(matches!(foreign, Ok(UntagOutcome::Foreign { .. })), "{foreign:?}");
+    let gone = untag_v1(registry, endpoint, REPOSITORY, &artifact).await;
+    assert_eq!(gone, Ok(UntagOutcome::Deleted));
+    let again = untag_v1(registry, endpoint, REPOSITORY, &artifact).await;
+    assert_eq!(again, Ok(UntagOutcome::AlreadyGone));
     assert_eq!(registry.tags(endpoint, REPOSITORY).await, Ok(vec!["sibling".to_owned()]));
-    let sibling = registry.head(endpoint, REPOSITORY, &Reference::tag("sibling")).await;
-    assert_eq!(sibling.as_ref().map(Option::as_ref), Ok(Some(artifact.digest())));
+    holds(registry, endpoint, REPOSITORY, "sibling", &artifact).await;
+
+    push("v1", &artifact).await;
+    let gone = untag_v1(registry, endpoint, REPOSITORY, &artifact).await;
+    assert_eq!(gone, Ok(UntagOutcome::Deleted));
+    holds(registry, endpoint, REPOSITORY, "sibling", &artifact).await;
 }
 
 #[tokio::test]
-async fn a_tag_lives_and_goes_on_distribution_2() {
-    if !installed("docker-registry") {
-        return;
+async fn a_tag_lives_and_goes_beside_its_sibling() {
+    for (generation, server) in registries(|builder| builder) {
+        let (registry, endpoint) = (http_client(patient()), plain(&server));
+        life_of_a_tag(&registry, &endpoint).await;
+        let by_tag = registry.delete(&endpoint, REPOSITORY, &Reference::tag("sibling")).await;
+        let wanted = match generation {
+            Generation::Two => DeleteOutcome { status: 400, code: Some("DIGEST_INVALID".into()) },
+            Generation::Three => DeleteOutcome { status: 202, code: None },
+        };
+        assert_eq!(by_tag, Ok(wanted));
     }
-    let server = Server::plain(true).await;
-    let registry = http_client(patient());
-    life_of_a_tag(&registry, &server.endpoint()).await;
-    let by_tag = registry.delete(&server.endpoint(), REPOSITORY, &Reference::tag("sibling")).await;
-    assert_eq!(by_tag, Ok(DeleteOutcome { status: 400, code: Some("DIGEST_INVALID".into()) }));
 }
 
 #[tokio::test]
-async fn distribution_2_without_deletion_is_found_out_and_keeps_the_tag() {
-    if !installed("docker-registry") {
-        return;
+async fn a_registry_without_deletion_is_found_out_and_keeps_the_tag() {
+    for (_, server) in registries(RegistryBuilder::without_deletion) {
+        let (registry, endpoint) = (http_client(patient()), plain(&server));
+        let artifact = chart("content");
+        assert!(registry.push(&endpoint, REPOSITORY, "v1", &artifact).await.is_ok());
+        let unsupported = UntagError::Unsupported { status: 405, code: Some("UNSUPPORTED".into()) };
+        assert_eq!(untag_v1(&registry, &endpoint, REPOSITORY, &artifact).await, Err(unsupported));
+        holds(&registry, &endpoint, REPOSITORY, "v1", &artifact).await;
     }
-    let server = Server::plain(false).await;
-    let (registry, endpoint) = (http_client(patient()), server.endpoint());
-    let artifact = chart("content");
-    assert!(registry.push(&endpoint, REPOSITORY, "v1", &artifact).await.is_ok());
-    let unsupported = UntagError::Unsupported { status: 405, code: Some("UNSUPPORTED".into()) };
-    assert_eq!(untag_v1(&registry, &endpoint, &artifact).await, Err(unsupported));
-    let head = registry.head(&endpoint, REPOSITORY, &Reference::tag("v1")).await;
-    assert_eq!(head.as_ref().map(Option::as_ref), Ok(Some(artifact.digest())));
+}
+
+/// With the wrong password and with none, every operation is refused for that reason.
+async fn is_closed_to_strangers(registry: &dyn OciRegistry, endpoint: &Endpoint) {
+    for endpoint in [endpoint.clone().with_credentials(basic("wrong")), endpoint.clone()] {
+        let tag = Reference::tag("v1");
+        let refusals = [
+            registry.head(&endpoint, REPOSITORY, &tag).await.err(),
+            registry.push(&endpoint, REPOSITORY, "v1", &chart("content")).await.err(),
+            registry.delete(&endpoint, REPOSITORY, &tag).await.err(),
+            registry.tags(&endpoint, REPOSITORY).await.err(),
+        ];
+        for refusal in refusals.map(|refusal| refusal.expect("a refusal")) {
+            assert!(matches!(refusal.kind, OciErrorKind::Unauthorized { .. }), "{refusal:?}");
+        }
+    }
 }
 
 #[tokio::test]
-async fn distribution_2_with_passwords_takes_the_right_one_only() {
-    if !installed("docker-registry") || !installed("htpasswd") {
-        return;
+async fn a_registry_with_passwords_takes_the_right_one_only() {
+    for (_, server) in registries(|builder| builder.htpasswd(USERS)) {
+        let registry = http_client(patient());
+        is_closed_to_strangers(&registry, &plain(&server)).await;
+        life_of_a_tag(&registry, &plain(&server).with_credentials(basic("right"))).await;
     }
-    let folder = tempfile::tempdir().expect("a folder");
-    run(folder.path(), "htpasswd", &["-Bbc", "users", "robot", "right"]);
-    let users = folder.path().join("users");
-    let settings = format!("auth:\n  htpasswd: {{realm: r, path: {}}}\n", users.display());
-    let server = Server::start(folder, true, "", &settings).await;
-    let registry = http_client(patient());
-    let wrong = server.endpoint().with_credentials(basic("wrong"));
-    for endpoint in [wrong, server.endpoint()] {
-        let head = registry.head(&endpoint, REPOSITORY, &Reference::tag("v1")).await;
-        assert!(matches!(head.map_err(|error| error.kind), Err(OciErrorKind::Unauthorized { .. })));
-        let push = registry.push(&endpoint, REPOSITORY, "v1", &chart("content")).await;
-        assert!(matches!(push.map_err(|error| error.kind), Err(OciErrorKind::Unauthorized { .. })));
-    }
-    life_of_a_tag(&registry, &server.endpoint().with_credentials(basic("right"))).await;
 }
 
-/// A CA of its own and a certificate for `localhost` and 127.0.0.1.
-fn make_certificates(folder: &Path) {
-    let extensions = "subjectAltName=DNS:localhost,IP:127.0.0.1\nextendedKeyUsage=serverAuth\n";
-    std::fs::write(folder.join("ext"), extensions).expect("a file");
-    let curve = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"];
-    let ca = ["req", "-x509", "-days", "3650", "-subj", "/CN=test-ca", "-keyout", "ca.key", "-out", "ca.pem"];
-    run(folder, "openssl", &[&ca[..], &curve].concat());
-    let request = ["req", "-subj", "/CN=localhost", "-keyout", "tls.key", "-out", "tls.csr"];
-    run(folder, "openssl", &[&request[..], &curve].concat());
-    let sign = ["x509", "-req", "-in", "tls.csr", "-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial"];
-    run(folder, "openssl", &[&sign[..], &["-days", "3650", "-extfile", "ext", "-out", "tls.pem"]].concat());
+/// A token server: `robot` with the password `right` gets those of the actions asked for that it grants.
+struct Tokens {
+    signer: Signer,
+    granted: Mutex<Vec<&'static str>>,
+    asked: Mutex<Vec<String>>,
+}
+
+impl Tokens {
+    /// Serves the tokens of an authority; returns the realm too.
+    async fn serve(authority: &Authority, server: &mut JoinSet<()>) -> (Arc<Self>, String) {
+        let tokens = Arc::new(Self {
+            signer: authority.signer(),
+            granted: Mutex::new(vec!["pull", "push", "delete"]),
+            asked: Mutex::default(),
+        });
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let realm = format!("http://{}/token", listener.local_addr().expect("its address"));
+        let answer = |State(tokens): State<Arc<Self>>, RawQuery(query): RawQuery, headers: HeaderMap| async move {
+            tokens.answer(query, &headers)
+        };
+        let app = Router::new().route("/token", get(answer)).with_state(Arc::clone(&tokens));
+        server.spawn(async move { axum::serve(listener, app).await.expect("serving") });
+        (tokens, realm)
+    }
+
+    fn answer(&self, query: Option<String>, headers: &HeaderMap) -> Result<String, StatusCode> {
+        let right = format!("Basic {}", STANDARD.encode("robot:right"));
+        if headers.get("authorization").is_none_or(|found| *found != right) {
+            return Err(StatusCode::UNAUTHORIZED);
+        }
+        let query = query.unwrap_or_default();
+        let pairs: Vec<(String, String)> =
+            url::form_urlencoded::parse(query.as_bytes()).into_owned().collect();
+        let scopes = pairs.iter().filter(|(name, _)| name == "scope");
+        let access: Vec<Value> = scopes
+            .flat_map(|(_, scope)| scope.split(' ').map(str::to_owned).collect::<Vec<_>>())
+            .map(|scope| self.grant(scope))
+            .collect();
+        let now = seconds_now();
+        let claims = json!({
+            "iss": "token-server", "sub": "robot", "aud": "registry", "jti": "1",
+            "iat": now, "nbf": now - 60, "exp": now + 300, "access": access,
+        });
+        Ok(json!({ "token": self.signer.sign(&claims) }).to_string())
+    }
+
+    fn grant(&self, scope: String) -> Value {
+        let mut parts = scope.splitn(2, ':');
+        let (kind, rest) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+        let (name, actions) = rest.rsplit_once(':').unwrap_or_default();
+        let granted = self.granted.lock().expect("unpoisoned");
+        let actions: Vec<&str> = actions.split(',').filter(|action| granted.contains(action)).collect();
+        let access = json!({ "type": kind, "name": name, "actions": actions });
+        self.asked.lock().expect("unpoisoned").push(scope);
+        access
+    }
+}
+
+#[allow(clippy::disallowed_methods, reason = "a real registry compares with the real time")]
+fn seconds_now() -> i64 {
+    jiff::Timestamp::now().as_second()
+}
+
+#[tokio::test]
+async fn a_registry_with_tokens_takes_those_with_the_right_actions_only() {
+    let folder = test_bed::folder("tokens");
+    let authority = Authority::new(&folder);
+    let mut servers = JoinSet::new();
+    let (tokens, realm) = Tokens::serve(&authority, &mut servers).await;
+    let with_tokens =
+        |builder: RegistryBuilder| builder.tokens(&realm, "registry", "token-server", &authority.certificate);
+    for (generation, server) in registries(with_tokens) {
+        let registry = http_client(patient());
+        is_closed_to_strangers(&registry, &plain(&server)).await;
+        let endpoint = plain(&server).with_credentials(basic("right"));
+        life_of_a_tag(&registry, &endpoint).await;
+        let asked = std::mem::take(&mut *tokens.asked.lock().expect("unpoisoned"));
+        assert!(
+            asked.iter().all(|scope| scope.starts_with(&format!("repository:{REPOSITORY}:"))),
+            "{asked:?}"
+        );
+        assert!(asked.iter().any(|scope| scope.contains("delete")), "{asked:?}");
+
+        // Who may not delete is told so, and loses nothing.
+        let artifact = chart("content");
+        assert!(registry.push(&endpoint, REPOSITORY, "v1", &artifact).await.is_ok());
+        *tokens.granted.lock().expect("unpoisoned") = vec!["pull", "push"];
+        let newcomer = http_client(patient());
+        let refused = untag_v1(&newcomer, &endpoint, REPOSITORY, &artifact).await;
+        *tokens.granted.lock().expect("unpoisoned") = vec!["pull", "push", "delete"];
+        assert!(
+            matches!(&refused, Err(UntagError::Refused { source }) if matches!(source.kind, OciErrorKind::Unauthorized { .. })),
+            "{generation:?}: {refused:?}"
+        );
+        holds(&registry, &endpoint, REPOSITORY, "v1", &artifact).await;
+    }
 }
 
 #[tokio::test]
 async fn a_private_ca_is_trusted_when_it_is_named_and_not_otherwise() {
-    if !installed("docker-registry") || !installed("openssl") {
-        return;
+    let folder = test_bed::folder("tls");
+    let authority = Authority::new(&folder);
+    let identity = authority.server();
+    for (_, server) in registries(|builder| builder.tls(&identity, None)) {
+        let endpoint = Endpoint::anonymous(server.named_host(), false);
+        let stranger = http_client(patient());
+        let tag = Reference::tag("v1");
+        let head = stranger.head(&endpoint, REPOSITORY, &tag).await.expect_err("an unknown CA");
+        assert!(matches!(head.kind, OciErrorKind::Unreachable { .. }), "{head}");
+        let push = stranger.push(&endpoint, REPOSITORY, "v1", &chart("content")).await;
+        let push = push.expect_err("an unknown CA");
+        assert!(matches!(push.kind, OciErrorKind::Unreachable { .. }), "{push}");
+        life_of_a_tag(&knows(&authority), &endpoint).await;
     }
-    let folder = tempfile::tempdir().expect("a folder");
-    make_certificates(folder.path());
-    let root = folder.path().display();
-    let tls = format!("  tls: {{certificate: {root}/tls.pem, key: {root}/tls.key}}\n");
-    let server = Server::start(folder, true, &tls, "").await;
-    let endpoint = Endpoint::anonymous(server.host.replace("127.0.0.1", "localhost"), false);
+}
 
-    let stranger = http_client(patient());
-    let head = stranger.head(&endpoint, REPOSITORY, &Reference::tag("v1")).await.expect_err("an unknown CA");
-    assert!(matches!(head.kind, OciErrorKind::Unreachable { .. }), "{head}");
-    let push =
-        stranger.push(&endpoint, REPOSITORY, "v1", &chart("content")).await.expect_err("an unknown CA");
-    assert!(matches!(push.kind, OciErrorKind::Unreachable { .. }), "{push}");
+fn knows(authority: &Authority) -> HttpRegistry {
+    rustls::crypto::ring::default_provider().install_default().ok();
+    let ca_file = Some(authority.certificate.clone());
+    HttpRegistry::new(&HttpRegistryOptions { ca_file, timeouts: patient() }).expect("a client")
+}
 
-    let ca_file = Some(server.folder.path().join("ca.pem"));
-    let friend = HttpRegistry::new(&HttpRegistryOptions { ca_file, timeouts: patient() }).expect("a client");
-    life_of_a_tag(&friend, &endpoint).await;
+/// The client library has no client certificates, so all that can be asked for is an error in time.
+#[tokio::test]
+async fn a_registry_that_asks_for_a_client_certificate_cannot_be_used_and_the_error_comes_at_once() {
+    let folder = test_bed::folder("mutual-tls");
+    let authority = Authority::new(&folder);
+    let identity = authority.server();
+    for (_, server) in registries(|builder| builder.tls(&identity, Some(&authority.certificate))) {
+        let endpoint = Endpoint::anonymous(server.named_host(), false);
+        let registry = knows(&authority);
+        let head = registry.head(&endpoint, REPOSITORY, &Reference::tag("v1")).await;
+        let push = registry.push(&endpoint, REPOSITORY, "v1", &chart("content")).await;
+        for error in [head.expect_err("no certificate"), push.expect_err("no certificate")] {
+            let told = matches!(error.kind, OciErrorKind::Unreachable { .. } | OciErrorKind::Cut { .. });
+            assert!(told, "{error:?}");
+        }
+    }
 }

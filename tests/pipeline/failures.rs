@@ -492,3 +492,44 @@ fn the_failure_of_one_targets_chart_holds_up_no_other_target() {
         sim.shut_down().await;
     });
 }
+
+#[test]
+fn a_render_request_on_a_target_reaches_its_tasks_also_those_that_are_made_later() {
+    on_paused_time(|| async {
+        let sim = Simulation::new();
+        install_platform(&sim);
+        let fault = |url: &str| json!({ "spec": { "resources": { "chart": { "repository": url } } } });
+        // No pull address: the chart cannot be rendered, whatever the surroundings are like.
+        sim.patch("componentversions", "fleet", "web-1", fault("ghcr.io/UPPER/web")).await;
+        install_target(&sim, "one", "charts");
+        let failed = |sim: &Simulation| {
+            sim.condition("Target", "fleet", "one", "Ready").is_some_and(|(_, it, _)| it == "ReleaseFailed")
+        };
+        sim.until("the release fails", failed).await;
+        pass(HOUR).await;
+        let attempts = |sim: &Simulation| {
+            sim.server.objects("Event").filter(|event| event["reason"] == "JobFailed").count()
+        };
+        assert_eq!(attempts(&sim), 1, "a fault of the input is final");
+        let request = |value: &str| json!({ "metadata": { "annotations": { "solar.opendefense.cloud/render-request": value } } });
+        sim.patch("targets", "fleet", "one", request("again")).await;
+        let observed = |sim: &Simulation| {
+            let tasks: Vec<_> = sim.server.objects("RenderTask").collect();
+            !tasks.is_empty() && tasks.iter().all(|it| it["status"]["observedRenderRequest"] == "again")
+        };
+        sim.until("it was tried again", |sim| observed(sim) && failed(sim)).await;
+        assert!(sim.server.objects("Event").any(|event| event["reason"] == "Updated"));
+        sim.patch("componentversions", "fleet", "web-1", fault("ghcr.io/charts/web")).await;
+        sim.until("all is well, and new tasks have it too", |sim| {
+            let tasks: Vec<_> = sim.server.objects("RenderTask").collect();
+            let asked = |task: &Value| {
+                task["metadata"]["annotations"]["solar.opendefense.cloud/render-request"] == "again"
+            };
+            is_ready(sim, "one") && tasks.iter().all(asked)
+        })
+        .await;
+        pass(HOUR).await;
+        assert_eq!(sim.server.objects("RenderTask").count(), 2);
+        sim.shut_down().await;
+    });
+}

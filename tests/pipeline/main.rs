@@ -1,13 +1,17 @@
 //! The pipeline as its users see it: from bindings to pulled charts, and back to nothing.
 
+mod around;
 mod bad_input;
 mod failures;
+mod namespaces;
 mod price;
 mod protocol;
 mod scene;
 #[path = "../support/mod.rs"]
 mod support;
+mod targets;
 mod untagging;
+mod wakes;
 
 use kube_embedded::{Fault, FaultRule, Verb};
 use serde_json::json;
@@ -103,6 +107,7 @@ fn deleting_everything_in_any_order_leaves_nothing() {
             let mut paths = Vec::new();
             for (kind, plural) in [
                 ("Target", "targets"),
+                ("Profile", "profiles"),
                 ("ReleaseBinding", "releasebindings"),
                 ("Release", "releases"),
                 ("ComponentVersion", "componentversions"),

@@ -359,3 +359,31 @@ fn what_is_deleted_by_digest_is_the_throw_away_manifest_though_the_tag_was_moved
         sim.shut_down().await;
     });
 }
+
+#[test]
+fn a_tag_that_somebody_deleted_is_noticed_within_the_interval_and_pushed_again() {
+    on_paused_time(|| async {
+        let mut options = options();
+        options.artifact.check_interval = Some(Duration::from_secs(3_600));
+        let (server, store) = crate::support::world();
+        let sim = Simulation::over(server, store, options);
+        sim.store.set_access(Access::Open);
+        install_platform(&sim);
+        install_target(&sim, "one", "charts");
+        sim.until("the Target is ready", Simulation::all_ready).await;
+        let name = tag(&sim).unwrap();
+        let digest = |sim: &Simulation| sim.store.resolve(RELEASE, &Reference::tag(name.clone()));
+        let pushed = digest(&sim).unwrap();
+        pass(Duration::from_secs(7_200)).await;
+        let looks = |sim: &Simulation| sim.store.count(RegistryOperation::HeadManifest);
+        let before = looks(&sim);
+        pass(Duration::from_secs(36_000)).await;
+        assert_eq!(looks(&sim) - before, 20, "two tags are looked at ten times in ten hours");
+
+        sim.store.remove_tag(RELEASE, &name);
+        pass(Duration::from_secs(3_660)).await;
+        assert_eq!(digest(&sim), Some(pushed), "{}", sim.describe());
+        sim.until("the Target is ready", Simulation::all_ready).await;
+        sim.shut_down().await;
+    });
+}

@@ -9,22 +9,13 @@ use solar_controller::adapters::oci::Reference;
 use solar_controller::dev::registry::{Fault, RequestInfo};
 use tokio::time::Instant;
 
+pub use crate::support::object;
 use crate::support::{REGISTRY, Simulation};
 
 /// Paths of objects in the scene's namespace.
 pub const HERE: &str = "/apis/solar.opendefense.cloud/v1alpha1/namespaces/fleet";
 /// A pause that tells two attempts at one thing from two tries inside one.
 const BETWEEN_ATTEMPTS: Duration = Duration::from_secs(3);
-
-/// An object of a solar kind.
-pub fn object(kind: &str, namespace: &str, name: &str, spec: Value) -> Value {
-    json!({
-        "apiVersion": "solar.opendefense.cloud/v1alpha1",
-        "kind": kind,
-        "metadata": { "name": name, "namespace": namespace },
-        "spec": spec,
-    })
-}
 
 /// A Secret with this password for the registry.
 pub fn secret(namespace: &str, name: &str, password: &str) -> Value {

@@ -21,10 +21,15 @@ const RARE: &[(&str, &str)] = &[
     ("get", "releases"),
     ("get", "componentversions"),
     ("get", "renderartifacts"),
+    // Another finalizer was put on at the same moment.
+    ("get", "releasebindings"),
+    ("get", "registrybindings"),
+    ("get", "profiles"),
+    // A person asks for another attempt.
+    ("patch", "rendertasks"),
     // An admission plugin asks for it where owner references block a deletion.
     ("update", "targets/finalizers"),
-    // Nobody here puts a finalizer on a Component yet; one that another manager put there is taken off.
-    ("patch", "components"),
+    ("update", "profiles/finalizers"),
     // A repeated event.
     ("patch", "events"),
 ];

@@ -14,6 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use kube_embedded::{Fault, FaultRule, Verb};
 use metrics::Scraped;
+use serde_json::json;
 use solar_controller::reference;
 use solar_controller::telemetry::metrics::FAMILIES;
 use world::{Program, World};
@@ -38,6 +39,13 @@ fn run_renders_tells_about_itself_ends_well_and_goes_on_where_it_ended() {
     let world = World::new(&[]);
     let mut program = world.run(&[]);
     world.install_examples(&[]);
+    let binding = json!({
+        "apiVersion": "solar.opendefense.cloud/v1alpha1",
+        "kind": "RegistryBinding",
+        "metadata": { "name": "charts", "namespace": "platform" },
+        "spec": { "targetRef": { "name": "lab", "namespace": "fleet" }, "registryRef": { "name": "charts" } },
+    });
+    world.server.install(binding).unwrap();
     world.until("all Targets are ready", &program.log, || world.all_ready());
     world.until("it is ready itself", &program.log, || program.health("/readyz") == (200, "ok\n".to_owned()));
     assert_eq!(program.health("/healthz"), (200, "ok\n".to_owned()));
@@ -62,16 +70,18 @@ fn run_renders_tells_about_itself_ends_well_and_goes_on_where_it_ended() {
     let pushes = world.store.log().len();
     let mut program = world.run(&[]);
     world.until("it is ready itself", &program.log, || program.health("/readyz").0 == 200);
+    world.delete_all("Profile", "profiles");
     world.delete_all("ReleaseBinding", "releasebindings");
     world.delete_all("Target", "targets");
     world.delete_all("Release", "releases");
     world.delete_all("ComponentVersion", "componentversions");
     world.delete_all("Component", "components");
-    let kinds = ["Target", "ReleaseBinding", "Release", "ComponentVersion", "Component"];
+    let kinds = ["Target", "Profile", "ReleaseBinding", "Release", "ComponentVersion", "Component"];
     let made = ["RenderTask", "RenderBinding", "RenderArtifact"];
     world.until("everything is gone", &program.log, || {
         kinds.iter().chain(&made).all(|kind| world.server.count(kind) == 0)
     });
+    world.delete_all("RegistryBinding", "registrybindings");
     world.until("the Registry is let go", &program.log, || {
         world.server.objects("Registry").all(|registry| registry["metadata"]["finalizers"].is_null())
     });
@@ -237,7 +247,7 @@ fn only_the_named_controllers_run_and_only_what_they_need_is_watched() {
         .filter(|request| request.verb == Verb::List)
         .map(|request| request.resource.to_string())
         .collect();
-    let needed = ["componentversions", "referencegrants", "releasebindings", "releases"];
+    let needed = ["componentversions", "referencegrants", "releasebindings", "releases", "targets"];
     assert_eq!(listed, needed.map(ToOwned::to_owned).into());
 }
 

@@ -94,12 +94,14 @@ impl World {
         }
     }
 
-    /// Asks for the deletion of every object of `kind` in the namespace `fleet`.
+    /// Asks for the deletion of every object of `kind`.
     pub fn delete_all(&self, kind: &str, plural: &str) {
         let client = self.runtime.block_on(async { self.server.client("default") });
         for object in self.server.objects(kind) {
-            let name = object["metadata"]["name"].as_str().unwrap();
-            let path = format!("/apis/solar.opendefense.cloud/v1alpha1/namespaces/fleet/{plural}/{name}");
+            let text = |field: &str| object["metadata"][field].as_str().unwrap();
+            let (namespace, name) = (text("namespace"), text("name"));
+            let path =
+                format!("/apis/solar.opendefense.cloud/v1alpha1/namespaces/{namespace}/{plural}/{name}");
             let request = http::Request::delete(path).body(b"{}".to_vec()).unwrap();
             self.runtime.block_on(client.request::<Value>(request)).unwrap();
         }
@@ -125,12 +127,24 @@ impl World {
             })
     }
 
+    /// What is there of our kinds, and what keeps it.
+    fn finalizers(&self) -> Vec<String> {
+        let kinds = solar_api::crds().into_iter().map(|crd| crd.spec.names.kind);
+        let objects = kinds.flat_map(|kind| self.server.objects(&kind).collect::<Vec<_>>());
+        objects
+            .map(|object| {
+                let (kind, meta) = (&object["kind"], &object["metadata"]);
+                format!("{kind} {}: {} {}", meta["name"], meta["deletionTimestamp"], meta["finalizers"])
+            })
+            .collect()
+    }
+
     /// Waits until `level` holds.
     pub fn until(&self, what: &str, log: &Log, mut level: impl FnMut() -> bool) {
         self.runtime.block_on(async {
             let deadline = Instant::now() + PATIENCE;
             while !level() {
-                assert!(Instant::now() < deadline, "never: {what}\n{}", log.text());
+                assert!(Instant::now() < deadline, "never: {what}\n{}\n{:#?}", log.text(), self.finalizers());
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
         });

@@ -175,6 +175,9 @@ pub fn objects(password: u32) -> Vec<Value> {
     objects.push(release("team-b", "s-1", json!({ "name": "store-1" }), "store", 1));
     let everywhere = json!({ "releaseRef": { "name": "r-3" }, "targetSelector": {} });
     objects.push(object("Profile", "team-a", "everywhere", everywhere));
+    let canary =
+        json!({ "releaseRef": { "name": "r-4" }, "targetSelector": { "matchLabels": { "ring": "canary" } } });
+    objects.push(object("Profile", "team-a", "canary", canary));
     let charts = json!({ "name": "charts", "namespace": "platform" });
     for (name, releases) in [
         ("a-0", &["r-0", "r-3", "r-4"][..]),
@@ -240,10 +243,20 @@ pub fn deed(
         |kind, name: Option<(String, String)>, patch| Some(Deed::Change { kind, name: name?, patch });
     let delete = |kind, name: Option<(String, String)>| Some(Deed::Delete { kind, name: name? });
     match roll {
-        0..22 => {
+        0..19 => {
             let patch = json!({ "spec": { "values": { "replicas": rng.u32(1..3) } } });
             let name = pick(rng, "Release");
             change("Release", name, patch)
+        }
+        19..21 => {
+            let ring = ["canary", "stable"][rng.usize(0..2)];
+            let name = pick(rng, "Target");
+            change("Target", name, json!({ "metadata": { "labels": { "ring": ring } } }))
+        }
+        21..22 => {
+            let release = ["r-0", "r-3", "r-4", "none"][rng.usize(0..4)];
+            let name = pick(rng, "Profile");
+            change("Profile", name, json!({ "spec": { "releaseRef": { "name": release } } }))
         }
         22..27 => {
             let patch = json!({ "spec": { "priority": rng.u32(0..4) } });

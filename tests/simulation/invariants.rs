@@ -145,7 +145,7 @@ pub fn explained(world: &World) -> Result<(), String> {
             (_, reason) => is_a_reason(world, &target, reason, text(ready, "/message"))?,
         }
     }
-    Ok(())
+    profiles_bind_what_they_select(world)
 }
 
 fn suspended(target: &Value) -> bool {
@@ -284,8 +284,41 @@ pub fn idle_finalizers(world: &World) -> Vec<String> {
     idle
 }
 
+/// Every Profile has bound the Targets that it selects, and no other.
+pub fn profiles_bind_what_they_select(world: &World) -> Result<(), String> {
+    for profile in objects(world, "Profile") {
+        let (namespace, name) = name_of(&profile);
+        let wanted =
+            profile["spec"]["targetSelector"]["matchLabels"].as_object().cloned().unwrap_or_default();
+        let selected: BTreeSet<String> = objects(world, "Target")
+            .iter()
+            .filter(|target| name_of(target).0 == namespace)
+            .filter(|target| wanted.iter().all(|(key, value)| target["metadata"]["labels"][key] == *value))
+            .map(|target| name_of(target).1.to_owned())
+            .collect();
+        let release = text(&profile, "/spec/releaseRef/name");
+        let exists = objects(world, "Release").iter().any(|it| name_of(it) == (namespace, release));
+        let bound: BTreeSet<String> = objects(world, "ReleaseBinding")
+            .iter()
+            .filter(|binding| binding["metadata"]["ownerReferences"][0]["uid"] == profile["metadata"]["uid"])
+            .filter(|binding| !exists || text(binding, "/spec/releaseRef/name") == release)
+            .map(|binding| text(binding, "/spec/targetRef/name").to_owned())
+            .collect();
+        // Without its Release a Profile binds nobody else, and leaves those that it has bound.
+        if bound != selected && (exists || !bound.is_subset(&selected)) {
+            return Err(format!("Profile {namespace}/{name} selects {selected:?} and has bound {bound:?}"));
+        }
+        let matched = profile["status"]["matchedTargets"].as_u64().unwrap_or_default();
+        if matched != bound.len() as u64 {
+            return Err(format!("Profile {namespace}/{name} counts {matched} of {bound:?}"));
+        }
+    }
+    Ok(())
+}
+
 /// Every Target is Ready, and nothing is there that nobody wants.
 pub fn all_ready(world: &World) -> Result<(), String> {
+    profiles_bind_what_they_select(world)?;
     for target in objects(world, "Target") {
         let ready = condition(&target, "Ready");
         if ready.is_none_or(|ready| text(ready, "/status") != "True") {

@@ -17,7 +17,7 @@ use support::{Simulation, on_paused_time};
 use tokio::time::Instant;
 
 /// Kinds of object actors, each with an object to touch (plural and name, empty for any) and a change that wakes it.
-const KINDS: [(&str, &str, &str, &str); 9] = [
+const KINDS: [(&str, &str, &str, &str); 13] = [
     ("Target", "targets", "edge-1", r#"{"spec": {"userdata": {"site": "bremen"}}}"#),
     (
         "RenderTask",
@@ -27,7 +27,11 @@ const KINDS: [(&str, &str, &str, &str); 9] = [
     ),
     ("RenderArtifact", "renderartifacts", "", r#"{"spec": {"registryRef": null}}"#),
     ("Release", "releases", "probe", r#"{"spec": {"priority": 5}}"#),
-    ("ReleaseBinding", "releasebindings", "edge-1-probe", r#"{"spec": {"targetRef": {"name": "lab"}}}"#),
+    ("ReleaseBinding", "releasebindings", "edge-1-web-stable", r#"{"spec": {"targetRef": {"name": "lab"}}}"#),
+    ("RegistryBinding", "registrybindings", "lab-charts", r#"{"spec": {"targetRef": {"name": "edge-1"}}}"#),
+    ("Profile", "profiles", "probe", r#"{"spec": {"userdata": {"a": 1}}}"#),
+    ("ProfileBindings", "targets", "edge-1", r#"{"metadata": {"labels": {"ring": "none"}}}"#),
+    ("ComponentVersion", "componentversions", "podinfo-6.7.0", r#"{"spec": {"namespace": "touched"}}"#),
     ("RegistryProtection", "registries", "charts", TOUCHED),
     ("ReleaseProtection", "releases", "probe", r#"{"spec": {"priority": 6}}"#),
     ("ComponentVersionProtection", "componentversions", "podinfo-6.7.1", TOUCHED),
@@ -110,8 +114,8 @@ fn cases() -> Vec<Case> {
                 When::Resting(number),
                 "the wake; a timer stands for it",
             );
-            // Nobody else wants in when the example's one Component is looked at.
-            if kind != "ComponentProtection" {
+            // Nobody else wants in when the only object of these kinds is looked at.
+            if !["ComponentProtection", "RegistryBinding", "Profile"].contains(&kind) {
                 add("its turn", how, message("its turn"), When::Starting, "the turn; it asks for another");
             }
             // Passes of the others find out at once that there is nothing to do, and end where they began.
@@ -292,6 +296,9 @@ async fn run(case: Case) -> Outcome {
     }
     let sim = Simulation::hooked(options, injection.hook());
     sim.install_examples();
+    let spec =
+        json!({ "targetRef": { "name": "lab", "namespace": "fleet" }, "registryRef": { "name": "charts" } });
+    sim.server.install(support::object("RegistryBinding", "platform", "lab-charts", spec)).unwrap();
     if case.when != When::Starting {
         sim.until("all Targets are ready", Simulation::all_ready).await;
         tokio::time::sleep(Duration::from_secs(60)).await;

@@ -61,6 +61,16 @@ where
     }
 }
 
+/// An object of a solar kind.
+pub fn object(kind: &str, namespace: &str, name: &str, spec: Value) -> Value {
+    json!({
+        "apiVersion": "solar.opendefense.cloud/v1alpha1",
+        "kind": kind,
+        "metadata": { "name": name, "namespace": namespace },
+        "spec": spec,
+    })
+}
+
 /// One incarnation of the controller with its world.
 pub struct Simulation {
     /// The API server.
@@ -83,9 +93,12 @@ pub fn world() -> (Server, RegistryStore) {
     (server, RegistryStore::new(Behaviour::default(), Access::basic("solar", "solar-dev")))
 }
 
-/// The options of tests: no wait for an earlier incarnation, since there is none.
+/// The options of tests: no wait for an earlier incarnation, since there is none, and no look at tags from time to time,
+/// so that what is at rest is silent.
 pub fn options() -> Options {
-    Options { takeover_wait: Duration::ZERO, ..Options::default() }
+    let mut options = Options { takeover_wait: Duration::ZERO, ..Options::default() };
+    options.artifact.check_interval = None;
+    options
 }
 
 /// Starts the controller over this world.
@@ -102,6 +115,28 @@ pub fn start_hooked(
     spawner: Spawner,
 ) -> Running {
     let epoch = "2026-01-01T00:00:00Z".parse().unwrap();
+    start_with(server, store, options, incarnation, spawner, epoch)
+}
+
+/// As [`start`], when the wall clock shows `now`.
+pub fn start_at(
+    server: &Server,
+    store: &RegistryStore,
+    options: Options,
+    incarnation: &str,
+    now: jiff::Timestamp,
+) -> Running {
+    start_with(server, store, options, incarnation, Spawner::default(), now)
+}
+
+fn start_with(
+    server: &Server,
+    store: &RegistryStore,
+    options: Options,
+    incarnation: &str,
+    spawner: Spawner,
+    epoch: jiff::Timestamp,
+) -> Running {
     let ports = Ports {
         api: Api::new(bounded(server.service_for(incarnation), "default")),
         registry: Arc::new(Retrying::new(

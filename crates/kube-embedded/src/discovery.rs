@@ -77,7 +77,7 @@ pub(crate) fn serve(
 
 fn version() -> Value {
     json!({
-        "major": "1", "minor": "34", "gitVersion": concat!("v1.34.0+embedded.", env!("CARGO_PKG_VERSION")),
+        "major": "1", "minor": "36", "gitVersion": concat!("v1.36.0+embedded.", env!("CARGO_PKG_VERSION")),
         "gitCommit": "", "gitTreeState": "clean", "buildDate": "1970-01-01T00:00:00Z", "goVersion": "none",
         "compiler": "rustc", "platform": concat!("embedded/", "rust"),
     })

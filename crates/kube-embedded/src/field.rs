@@ -40,6 +40,11 @@ impl FieldError {
         Self::new("FieldValueInvalid", field, body, false)
     }
 
+    /// As [`Self::invalid`], for a value that is too big to be shown.
+    pub fn invalid_unshown(field: impl Into<String>, detail: &str) -> Self {
+        Self::new("FieldValueInvalid", field, with_detail("Invalid value", detail), false)
+    }
+
     pub fn invalid_str(field: impl Into<String>, value: &str, detail: &str) -> Self {
         let body = with_detail(&format!("Invalid value: {}", quote(value)), detail);
         Self::new("FieldValueInvalid", field, body, false)
@@ -62,7 +67,7 @@ impl FieldError {
         }
         let detail = cut(format!("supported values: {names}"));
         let body = with_detail(&format!("Unsupported value: {}", show(value)), &detail);
-        Self::new("FieldValueNotSupported", field, body, false)
+        Self::new("FieldValueNotSupported", field, body, true)
     }
 
     pub fn forbidden(field: impl Into<String>, detail: &str) -> Self {

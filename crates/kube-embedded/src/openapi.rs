@@ -41,7 +41,7 @@ pub(crate) fn document(registry: &Registry, group: &str, version: &str) -> Optio
     schemas.insert(META.to_owned(), object_meta());
     schemas.insert(OWNER.to_owned(), owner_reference());
     Some(json!({
-        "openapi": "3.0.0", "info": { "title": "kube-embedded", "version": "v1.34.0" }, "paths": paths,
+        "openapi": "3.0.0", "info": { "title": "kube-embedded", "version": "v1.36.0" }, "paths": paths,
         "components": { "schemas": schemas },
     }))
 }

@@ -30,7 +30,7 @@ pub(crate) fn document(registry: &Registry) -> Vec<u8> {
         .flat_map(|r| r.versions.iter().filter(|v| v.served).map(move |v| (r, &*v.name)))
         .flat_map(|(resource, version)| field(2, &path(resource, version)))
         .collect();
-    let info = [field(1, b"kube-embedded"), field(2, b"v1.34.0")].concat();
+    let info = [field(1, b"kube-embedded"), field(2, b"v1.36.0")].concat();
     [field(1, b"2.0"), field(2, &info), field(8, &paths)].concat()
 }
 

@@ -149,7 +149,7 @@ pub struct ComponentVersionStatus {
     #[serde(default)]
     #[schemars(schema_with = "schema::conditions")]
     pub conditions: Vec<Condition>,
-    /// Since when the descriptor has been missing without a break; absent while it is there.
+    /// Since when the descriptor has been missing without a break, while the grace period runs; absent otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub descriptor_missing_since: Option<Time>,
     /// The last value of the recheck annotation that was answered.

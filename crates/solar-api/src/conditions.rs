@@ -1,6 +1,6 @@
 //! Condition types and reasons, one module for each type.
 
-/// `RegistryResolved` of a Target.
+/// `RegistryResolved` of a Target or RegistryBinding.
 pub mod registry_resolved {
     /// The condition's type.
     pub const TYPE: &str = "RegistryResolved";
@@ -76,6 +76,42 @@ pub mod ready {
     pub const SUSPENDED: &str = "Suspended";
 }
 
+/// `Ready` of a Profile.
+pub mod profile_ready {
+    /// The condition's type.
+    pub const TYPE: &str = "Ready";
+    /// Every Target that the selector selects is bound, or is about to be.
+    pub const BOUND: &str = "Bound";
+    /// `spec.targetSelector` cannot be asked.
+    pub const INVALID_SELECTOR: &str = "InvalidSelector";
+    /// The Release does not exist.
+    pub const RELEASE_NOT_FOUND: &str = "ReleaseNotFound";
+}
+
+/// `TargetResolved` of a ReleaseBinding or RegistryBinding.
+pub mod target_resolved {
+    /// The condition's type.
+    pub const TYPE: &str = "TargetResolved";
+    /// The Target exists and may be referred to.
+    pub const RESOLVED: &str = "Resolved";
+    /// The Target does not exist.
+    pub const NOT_FOUND: &str = "NotFound";
+    /// The Target is in another namespace, and no grant there allows the binding.
+    pub const NOT_GRANTED: &str = "NotGranted";
+    /// The Target's namespace is not watched.
+    pub const NOT_WATCHED: &str = "NotWatched";
+}
+
+/// `ReleaseResolved` of a ReleaseBinding.
+pub mod release_resolved {
+    /// The condition's type.
+    pub const TYPE: &str = "ReleaseResolved";
+    /// The Release exists.
+    pub const RESOLVED: &str = "Resolved";
+    /// The Release does not exist.
+    pub const NOT_FOUND: &str = "NotFound";
+}
+
 /// Conditions of a RenderTask.
 pub mod render_task {
     /// The chart waits for its turn.
@@ -114,4 +150,16 @@ pub mod component_version_resolved {
 pub mod available {
     /// The condition's type.
     pub const TYPE: &str = "Available";
+    /// The descriptor's manifest is in the registry.
+    pub const DESCRIPTOR_AVAILABLE: &str = "DescriptorAvailable";
+    /// The registry answers 404, and the grace period runs.
+    pub const DESCRIPTOR_MISSING_PENDING: &str = "DescriptorMissingPending";
+    /// The registry has answered 404 for the whole grace period.
+    pub const DESCRIPTOR_MISSING: &str = "DescriptorMissing";
+    /// The check had another result than present or absent.
+    pub const REGISTRY_UNREACHABLE: &str = "RegistryUnreachable";
+    /// The version names no digest.
+    pub const NO_DIGEST: &str = "NoDigest";
+    /// No Registry in the namespace has the descriptor's host.
+    pub const REGISTRY_NOT_CONFIGURED: &str = "RegistryNotConfigured";
 }

@@ -84,6 +84,20 @@ pub fn set(conditions: &mut Vec<Condition>, wanted: &Wanted, generation: i64, no
     }
 }
 
+/// `stored` with all of `wanted` in it; `None` when that says nothing new.
+pub fn updated(
+    stored: &[Condition],
+    wanted: &[Wanted],
+    generation: i64,
+    now: Timestamp,
+) -> Option<Vec<Condition>> {
+    let mut conditions = stored.to_vec();
+    for wanted in wanted {
+        set(&mut conditions, wanted, generation, now);
+    }
+    (!same(&conditions, stored)).then_some(conditions)
+}
+
 /// The condition of `type_`.
 pub fn find<'a>(conditions: &'a [Condition], type_: &str) -> Option<&'a Condition> {
     conditions.iter().find(|condition| condition.type_ == type_)

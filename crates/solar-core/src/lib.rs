@@ -10,16 +10,20 @@
 //! | [`grant`], [`pull_secret`], [`selector`], [`resolver`] | which releases reach a Target, and with which pull secrets |
 //! | [`condition`] | how a condition changes |
 //! | [`credential`] | which credentials a Secret holds for a host |
-//! | [`backoff`] | how long to wait after a failure |
+//! | [`backoff`], [`schedule`] | how long to wait after a failure, and when something is looked at again and again |
 //! | [`target`] | what a Target needs next |
 //! | [`artifact`] | what a RenderArtifact's actor answers and does |
 //! | [`render_task`], [`admission`] | when a chart is rendered, and who gets a render slot |
-//! | [`release`], [`protection`] | what a Release resolves, and when a protected object is let go |
+//! | [`release`], [`binding`], [`protection`] | what a Release or a binding resolves, and when a protected object is let go |
+//! | [`profile`] | which ReleaseBindings Profiles want |
+//! | [`availability`] | whether a ComponentVersion's descriptor is there, when it is looked at, and whose turn it is |
 //! | [`routes`] | which actors a change concerns |
 
 pub mod admission;
 pub mod artifact;
+pub mod availability;
 pub mod backoff;
+pub mod binding;
 pub mod condition;
 pub mod content;
 pub mod credential;
@@ -31,6 +35,7 @@ pub mod layout;
 pub mod names;
 pub mod object;
 pub mod overlay;
+pub mod profile;
 pub mod protection;
 pub mod pull_secret;
 pub mod record;
@@ -38,6 +43,7 @@ pub mod release;
 pub mod render_task;
 pub mod resolver;
 pub mod routes;
+pub mod schedule;
 pub mod selector;
 pub mod target;
 pub mod world;

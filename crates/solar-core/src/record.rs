@@ -3,7 +3,7 @@
 //! Payloads (values, userdata, resources) are left out; a record holds the SHA-256 of each, so that two objects can be
 //! compared without fetching either. Each record is made from the object by `From`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector};
@@ -59,7 +59,10 @@ impl Record for TargetRecord {
         &self.meta
     }
     fn index(&self) -> Vec<IndexKey> {
-        vec![IndexKey::Registry(self.registry.clone()), IndexKey::Namespace(self.meta.name.namespace.clone())]
+        let here = IndexKey::Namespace(self.meta.name.namespace.clone());
+        let mut keys = vec![IndexKey::Registry(self.registry.clone()), here];
+        keys.extend(into_another(&self.meta.name, Some(&self.registry)));
+        keys
     }
 }
 
@@ -109,7 +112,9 @@ impl Record for ReleaseRecord {
         &self.meta
     }
     fn index(&self) -> Vec<IndexKey> {
-        vec![IndexKey::ComponentVersion(self.component_version.clone())]
+        let mut keys = vec![IndexKey::ComponentVersion(self.component_version.clone())];
+        keys.extend(into_another(&self.meta.name, Some(&self.component_version)));
+        keys
     }
 }
 
@@ -122,6 +127,8 @@ pub struct ReleaseBindingRecord {
     pub target: ObjectName,
     /// The Release, in the binding's namespace.
     pub release: ObjectName,
+    /// The Profile that made it, if one did.
+    pub controller: Option<ControllerRef>,
     /// Conditions as stored.
     pub conditions: Vec<Condition>,
 }
@@ -132,9 +139,18 @@ impl From<&api::ReleaseBinding> for ReleaseBindingRecord {
         Self {
             target: ObjectName::referred(&binding.spec.target_ref, &meta.name.namespace),
             release: meta.name.sibling(binding.spec.release_ref.name.as_str()),
+            controller: ControllerRef::of(&binding.metadata),
             conditions: binding.status.clone().unwrap_or_default().conditions,
             meta,
         }
+    }
+}
+
+impl ReleaseBindingRecord {
+    /// The Profile that owns it, by name and uid.
+    pub fn profile(&self) -> Option<(ObjectName, &str)> {
+        let owner = self.controller.as_ref().filter(|owner| *owner.kind == *"Profile")?;
+        Some((self.meta.name.sibling(&*owner.name), &owner.uid))
     }
 }
 
@@ -143,7 +159,10 @@ impl Record for ReleaseBindingRecord {
         &self.meta
     }
     fn index(&self) -> Vec<IndexKey> {
-        vec![IndexKey::Target(self.target.clone()), IndexKey::Release(self.release.clone())]
+        let mut keys = vec![IndexKey::Target(self.target.clone()), IndexKey::Release(self.release.clone())];
+        keys.extend(into_another(&self.meta.name, Some(&self.target)));
+        keys.extend(self.profile().map(|(profile, _)| IndexKey::Profile(profile)));
+        keys
     }
 }
 
@@ -173,7 +192,7 @@ impl Record for ComponentRecord {
         &self.meta
     }
     fn index(&self) -> Vec<IndexKey> {
-        Vec::new()
+        vec![IndexKey::Host(self.meta.name.namespace.clone(), self.registry.clone())]
     }
 }
 
@@ -192,8 +211,40 @@ pub struct ComponentVersionRecord {
     pub hosts: BTreeMap<Box<str>, Box<str>>,
     /// What is installed.
     pub entrypoint: api::Entrypoint,
+    /// Where the component descriptor lies.
+    pub descriptor: DescriptorRecord,
+    /// Value of the availability recheck annotation.
+    pub recheck: Option<Box<str>>,
     /// Status as stored.
     pub status: api::ComponentVersionStatus,
+}
+
+/// Where a ComponentVersion says that its descriptor lies; what is empty counts as absent.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct DescriptorRecord {
+    /// Host, normalised.
+    pub registry: Option<Box<str>>,
+    /// Repository in front of the descriptors, without slashes around it.
+    pub namespace: Option<Box<str>>,
+    /// Name behind `component-descriptors/`.
+    pub component_name: Option<Box<str>>,
+    /// Digest of the manifest.
+    pub digest: Option<Box<str>>,
+}
+
+impl From<&api::ComponentVersionSpec> for DescriptorRecord {
+    fn from(spec: &api::ComponentVersionSpec) -> Self {
+        fn filled(text: &Option<String>) -> Option<&str> {
+            text.as_deref().map(str::trim).filter(|text| !text.is_empty())
+        }
+        let path = |text| filled(text).map(|text| text.trim_matches('/')).filter(|text| !text.is_empty());
+        Self {
+            registry: filled(&spec.registry).map(|host| host::normalise(host).into()),
+            namespace: path(&spec.namespace).map(Into::into),
+            component_name: path(&spec.component_name).map(Into::into),
+            digest: filled(&spec.digest).map(Into::into),
+        }
+    }
 }
 
 impl From<&api::ComponentVersion> for ComponentVersionRecord {
@@ -211,6 +262,8 @@ impl From<&api::ComponentVersion> for ComponentVersionRecord {
             resources: PayloadHash::of(&spec.resources),
             hosts,
             entrypoint: spec.entrypoint.clone(),
+            descriptor: DescriptorRecord::from(spec),
+            recheck: annotation(&version.metadata, api::names::AVAILABILITY_RECHECK_ANNOTATION),
             status: version.status.clone().unwrap_or_default(),
             meta,
         }
@@ -222,10 +275,12 @@ impl Record for ComponentVersionRecord {
         &self.meta
     }
     fn index(&self) -> Vec<IndexKey> {
-        vec![
-            IndexKey::Component(self.component.clone()),
-            IndexKey::Namespace(self.meta.name.namespace.clone()),
-        ]
+        let namespace = &self.meta.name.namespace;
+        let mut keys =
+            vec![IndexKey::Component(self.component.clone()), IndexKey::Namespace(namespace.clone())];
+        // One that names no host of its own is found by its Component's.
+        keys.extend(self.descriptor.registry.clone().map(|host| IndexKey::Host(namespace.clone(), host)));
+        keys
     }
 }
 
@@ -307,7 +362,9 @@ impl Record for RegistryBindingRecord {
         &self.meta
     }
     fn index(&self) -> Vec<IndexKey> {
-        vec![IndexKey::Target(self.target.clone()), IndexKey::Registry(self.registry.clone())]
+        let mut keys = vec![IndexKey::Target(self.target.clone()), IndexKey::Registry(self.registry.clone())];
+        keys.extend(into_another(&self.meta.name, Some(&self.target)));
+        keys
     }
 }
 
@@ -318,12 +375,21 @@ pub struct ProfileRecord {
     pub meta: Meta,
     /// The Release, in the Profile's namespace.
     pub release: ObjectName,
+    /// Which Targets are bound.
+    pub selector: LabelSelector,
+    /// Status as stored.
+    pub status: api::ProfileStatus,
 }
 
 impl From<&api::Profile> for ProfileRecord {
     fn from(profile: &api::Profile) -> Self {
         let meta = Meta::of(&profile.metadata);
-        Self { release: meta.name.sibling(profile.spec.release_ref.name.as_str()), meta }
+        Self {
+            release: meta.name.sibling(profile.spec.release_ref.name.as_str()),
+            selector: profile.spec.target_selector.clone(),
+            status: profile.status.clone().unwrap_or_default(),
+            meta,
+        }
     }
 }
 
@@ -332,7 +398,7 @@ impl Record for ProfileRecord {
         &self.meta
     }
     fn index(&self) -> Vec<IndexKey> {
-        vec![IndexKey::Release(self.release.clone())]
+        vec![IndexKey::Release(self.release.clone()), IndexKey::Namespace(self.meta.name.namespace.clone())]
     }
 }
 
@@ -358,7 +424,9 @@ impl Record for GrantRecord {
         &self.meta
     }
     fn index(&self) -> Vec<IndexKey> {
-        vec![IndexKey::Namespace(self.meta.name.namespace.clone())]
+        let from: BTreeSet<&str> = self.from.iter().map(|from| from.namespace.as_str()).collect();
+        let here = IndexKey::Namespace(self.meta.name.namespace.clone());
+        from.into_iter().map(|namespace| IndexKey::From(namespace.into())).chain([here]).collect()
     }
 }
 
@@ -437,6 +505,7 @@ impl Record for RenderTaskRecord {
     fn index(&self) -> Vec<IndexKey> {
         let mut keys = vec![IndexKey::Owner(self.owner.clone()), IndexKey::Artifact(self.artifact())];
         keys.extend(self.registry.clone().map(IndexKey::Registry));
+        keys.extend(into_another(&self.meta.name, self.registry.as_ref()));
         keys
     }
 }
@@ -484,6 +553,7 @@ impl Record for RenderArtifactRecord {
     fn index(&self) -> Vec<IndexKey> {
         let mut keys = vec![IndexKey::Repository(self.meta.name.namespace.clone(), self.repository.clone())];
         keys.extend(self.registry.clone().map(IndexKey::Registry));
+        keys.extend(into_another(&self.meta.name, self.registry.as_ref()));
         keys
     }
 }
@@ -528,6 +598,12 @@ impl Record for RenderBindingRecord {
     fn index(&self) -> Vec<IndexKey> {
         vec![IndexKey::Artifact(self.artifact.clone()), IndexKey::Owner(self.owner.clone())]
     }
+}
+
+/// The key of a reference from an object of `own` namespace into another one.
+fn into_another(own: &ObjectName, referred: Option<&ObjectName>) -> Option<IndexKey> {
+    let there = referred.map(|name| &name.namespace).filter(|there| **there != own.namespace)?;
+    Some(IndexKey::Into(there.clone()))
 }
 
 fn annotation(

@@ -51,13 +51,16 @@ pub fn status(
     resolved: &Resolved,
     now: Timestamp,
 ) -> Option<ReleaseStatus> {
-    let mut status = release.status.clone();
-    condition::set(&mut status.conditions, &wanted(release, resolved), release.meta.generation, now);
-    status.effective_unique_name =
-        effective_unique_name(world, release, resolved).or(status.effective_unique_name);
-    (!condition::same(&status.conditions, &release.status.conditions)
-        || status.effective_unique_name != release.status.effective_unique_name)
-        .then_some(status)
+    let stored = &release.status;
+    let conditions =
+        condition::updated(&stored.conditions, &[wanted(release, resolved)], release.meta.generation, now);
+    let effective_unique_name =
+        effective_unique_name(world, release, resolved).or_else(|| stored.effective_unique_name.clone());
+    if conditions.is_none() && effective_unique_name == stored.effective_unique_name {
+        return None;
+    }
+    let conditions = conditions.unwrap_or_else(|| stored.conditions.clone());
+    Some(ReleaseStatus { conditions, effective_unique_name, ..stored.clone() })
 }
 
 /// The given name, else that of the component; a ComponentVersion that may not be referred to tells nothing.

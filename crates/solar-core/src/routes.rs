@@ -4,6 +4,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::object::{Meta, ObjectName};
+use solar_api::names::{PROFILE_FINALIZER, RELEASE_REF_FINALIZER};
+
+use crate::profile;
 use crate::protection::Protected;
 use crate::record::{
     ComponentRecord, ComponentVersionRecord, GrantRecord, ProfileRecord, RegistryBindingRecord,
@@ -26,6 +29,14 @@ pub const RENDER_ARTIFACT: ActorKind = ActorKind("RenderArtifact");
 pub const RELEASE: ActorKind = ActorKind("Release");
 /// Actors of ReleaseBindings.
 pub const RELEASE_BINDING: ActorKind = ActorKind("ReleaseBinding");
+/// Actors of RegistryBindings.
+pub const REGISTRY_BINDING: ActorKind = ActorKind("RegistryBinding");
+/// Actors of Profiles.
+pub const PROFILE: ActorKind = ActorKind("Profile");
+/// Actors that keep, for one Target each, the ReleaseBindings that Profiles want.
+pub const PROFILE_BINDINGS: ActorKind = ActorKind("ProfileBindings");
+/// Actors of ComponentVersions.
+pub const COMPONENT_VERSION: ActorKind = ActorKind("ComponentVersion");
 /// Protection of Registries.
 pub const REGISTRY_PROTECTION: ActorKind = ActorKind("RegistryProtection");
 /// Protection of Releases.
@@ -141,11 +152,43 @@ impl Routed for TargetRecord {
             for binding in world.render_bindings.by(&IndexKey::Owner(name.clone())) {
                 add(to, RENDER_ARTIFACT, &binding.artifact);
             }
-            for binding in world.release_bindings.by(&IndexKey::Target(name.clone())) {
+            let key = IndexKey::Target(name.clone());
+            for binding in world.release_bindings.by(&key) {
                 add(to, RELEASE_BINDING, &binding.meta.name);
+                if binding.profile().is_some() {
+                    add(to, PROFILE_BINDINGS, &name);
+                }
+            }
+            for binding in world.registry_bindings.by(&key) {
+                add(to, REGISTRY_BINDING, &binding.meta.name);
+            }
+        }
+        if appeared_or_went(metas.0, metas.1) || old.map(|t| &t.labels) != new.map(|t| &t.labels) {
+            let is_news =
+                |profile: &ProfileRecord| profile::selects(profile, old) != profile::selects(profile, new);
+            if profile::over(world, &name.namespace).any(|profile| is_news(profile)) {
+                add(to, PROFILE_BINDINGS, &name);
             }
         }
     }
+}
+
+/// Everything that `profile` has bound or may bind.
+fn targets_of_profile(world: &World, profile: &ProfileRecord, to: &mut Concerned) {
+    for namespace in profile::scope(world, &profile.meta.name.namespace) {
+        for target in world.targets.by(&IndexKey::Namespace(namespace)) {
+            add(to, PROFILE_BINDINGS, &target.meta.name);
+        }
+    }
+    for binding in world.release_bindings.by(&IndexKey::Profile(profile.meta.name.clone())) {
+        add(to, PROFILE_BINDINGS, &binding.target);
+    }
+}
+
+/// Whether a finalizer came or went.
+fn held_changed(old: Option<&Meta>, new: Option<&Meta>, finalizer: &str) -> bool {
+    let held = |meta: Option<&Meta>| meta.is_some_and(|meta| meta.has_finalizer(finalizer));
+    held(old) != held(new)
 }
 
 impl Routed for ReleaseBindingRecord {
@@ -155,6 +198,13 @@ impl Routed for ReleaseBindingRecord {
             for binding in old.iter().chain(&new) {
                 add(to, TARGET, &binding.target);
                 add(to, RELEASE_BINDING, &binding.meta.name);
+                if let Some((profile, _)) = binding.profile() {
+                    add(to, PROFILE, &profile);
+                    // One that has just been made needs nothing.
+                    if old.is_some() {
+                        add(to, PROFILE_BINDINGS, &binding.target);
+                    }
+                }
             }
         }
         protect(to, Protected::Release, old, new, |binding| Some(binding.release.clone()));
@@ -171,6 +221,12 @@ impl Routed for ReleaseRecord {
         if protection_changed {
             add(to, RELEASE_PROTECTION, &name);
         }
+        if appeared_or_went(metas.0, metas.1) || held_changed(metas.0, metas.1, RELEASE_REF_FINALIZER) {
+            for profile in world.profiles.by(&IndexKey::Release(name.clone())) {
+                add(to, PROFILE, &profile.meta.name);
+                targets_of_profile(world, profile, to);
+            }
+        }
         if !touched(metas.0, metas.1) && old.map(|r| &r.labels) == new.map(|r| &r.labels) {
             return;
         }
@@ -183,9 +239,13 @@ impl Routed for ReleaseRecord {
 }
 
 impl Routed for ComponentRecord {
-    fn concerned(_: &World, old: Option<&Self>, new: Option<&Self>, to: &mut Concerned) {
-        if let Some(component) = old.or(new) {
-            add(to, COMPONENT_PROTECTION, &component.meta.name);
+    fn concerned(world: &World, old: Option<&Self>, new: Option<&Self>, to: &mut Concerned) {
+        let Some(name) = old.or(new).map(|component| component.meta.name.clone()) else { return };
+        add(to, COMPONENT_PROTECTION, &name);
+        if touched(old.map(|c| &c.meta), new.map(|c| &c.meta)) {
+            for version in world.component_versions.by(&IndexKey::Component(name)) {
+                add(to, COMPONENT_VERSION, &version.meta.name);
+            }
         }
     }
 }
@@ -194,8 +254,14 @@ impl Routed for ComponentVersionRecord {
     fn concerned(world: &World, old: Option<&Self>, new: Option<&Self>, to: &mut Concerned) {
         let Some(name) = old.or(new).map(|version| version.meta.name.clone()) else { return };
         protect(to, Protected::Component, old, new, |version| Some(version.component.clone()));
-        add(to, COMPONENT_VERSION_PROTECTION, &name);
-        if !touched(old.map(|v| &v.meta), new.map(|v| &v.meta)) {
+        let touched = touched(old.map(|v| &v.meta), new.map(|v| &v.meta));
+        if touched || old.map(|v| v.meta.finalizers.len()) != new.map(|v| v.meta.finalizers.len()) {
+            add(to, COMPONENT_VERSION_PROTECTION, &name);
+        }
+        if touched || old.map(|v| &v.recheck) != new.map(|v| &v.recheck) {
+            add(to, COMPONENT_VERSION, &name);
+        }
+        if !touched {
             return;
         }
         for release in world.releases.by(&IndexKey::ComponentVersion(name)) {
@@ -211,6 +277,20 @@ fn targets_of_release(world: &World, release: &ObjectName, to: &mut Concerned) {
     }
 }
 
+/// Those whose descriptors lie on `host`, by their own word or by that of their Component.
+fn versions_on_host(world: &World, namespace: &Arc<str>, host: &str, to: &mut Concerned) {
+    let key = IndexKey::Host(namespace.clone(), host.into());
+    for version in world.component_versions.by(&key) {
+        add(to, COMPONENT_VERSION, &version.meta.name);
+    }
+    for component in world.components.by(&key) {
+        let versions = world.component_versions.by(&IndexKey::Component(component.meta.name.clone()));
+        for version in versions.filter(|version| version.descriptor.registry.is_none()) {
+            add(to, COMPONENT_VERSION, &version.meta.name);
+        }
+    }
+}
+
 impl Routed for RegistryRecord {
     fn concerned(world: &World, old: Option<&Self>, new: Option<&Self>, to: &mut Concerned) {
         let Some(name) = old.or(new).map(|registry| registry.meta.name.clone()) else { return };
@@ -218,12 +298,16 @@ impl Routed for RegistryRecord {
         if !touched(old.map(|r| &r.meta), new.map(|r| &r.meta)) {
             return;
         }
+        for registry in old.iter().chain(&new) {
+            versions_on_host(world, &registry.meta.name.namespace, &registry.host, to);
+        }
         let key = IndexKey::Registry(name);
         for target in world.targets.by(&key) {
             add(to, TARGET, &target.meta.name);
         }
         for binding in world.registry_bindings.by(&key) {
             add(to, TARGET, &binding.target);
+            add(to, REGISTRY_BINDING, &binding.meta.name);
         }
         for artifact in world.render_artifacts.by(&key) {
             add(to, RENDER_ARTIFACT, &artifact.meta.name);
@@ -239,6 +323,7 @@ impl Routed for RegistryBindingRecord {
         if touched(old.map(|b| &b.meta), new.map(|b| &b.meta)) {
             for binding in old.iter().chain(&new) {
                 add(to, TARGET, &binding.target);
+                add(to, REGISTRY_BINDING, &binding.meta.name);
             }
         }
         protect(to, Protected::Registry, old, new, |binding| Some(binding.registry.clone()));
@@ -246,8 +331,14 @@ impl Routed for RegistryBindingRecord {
 }
 
 impl Routed for ProfileRecord {
-    fn concerned(_: &World, old: Option<&Self>, new: Option<&Self>, to: &mut Concerned) {
+    fn concerned(world: &World, old: Option<&Self>, new: Option<&Self>, to: &mut Concerned) {
         protect(to, Protected::Release, old, new, |profile| Some(profile.release.clone()));
+        let Some(profile) = new.or(old) else { return };
+        let metas = (old.map(|p| &p.meta), new.map(|p| &p.meta));
+        if touched(metas.0, metas.1) || held_changed(metas.0, metas.1, PROFILE_FINALIZER) {
+            add(to, PROFILE, &profile.meta.name);
+            targets_of_profile(world, profile, to);
+        }
     }
 }
 
@@ -277,42 +368,42 @@ fn granted(
     to_kind: &str,
     to: &mut Concerned,
 ) {
-    let here = IndexKey::Namespace(namespace.clone());
     let theirs = |name: &ObjectName| name.namespace.as_ref() == from_namespace;
+    let into = IndexKey::Into(namespace.clone());
     match (from_kind, to_kind) {
         ("Target" | "RenderArtifact" | "RenderTask", "Registry") => {
-            for registry in world.registries.by(&here) {
-                let key = IndexKey::Registry(registry.meta.name.clone());
-                for target in world.targets.by(&key).filter(|target| theirs(&target.meta.name)) {
-                    add(to, TARGET, &target.meta.name);
-                }
-                for artifact in world.render_artifacts.by(&key).filter(|artifact| theirs(&artifact.meta.name))
-                {
-                    add(to, RENDER_ARTIFACT, &artifact.meta.name);
-                }
-                for task in world.render_tasks.by(&key).filter(|task| theirs(&task.meta.name)) {
-                    add(to, RENDER_TASK, &task.meta.name);
-                }
+            for target in world.targets.by(&into).filter(|target| theirs(&target.meta.name)) {
+                add(to, TARGET, &target.meta.name);
+            }
+            for artifact in world.render_artifacts.by(&into).filter(|artifact| theirs(&artifact.meta.name)) {
+                add(to, RENDER_ARTIFACT, &artifact.meta.name);
+            }
+            for task in world.render_tasks.by(&into).filter(|task| theirs(&task.meta.name)) {
+                add(to, RENDER_TASK, &task.meta.name);
             }
         }
         ("Release", "ComponentVersion") => {
-            for version in world.component_versions.by(&here) {
-                let key = IndexKey::ComponentVersion(version.meta.name.clone());
-                for release in world.releases.by(&key).filter(|release| theirs(&release.meta.name)) {
-                    add(to, RELEASE, &release.meta.name);
-                    targets_of_release(world, &release.meta.name, to);
-                }
+            for release in world.releases.by(&into).filter(|release| theirs(&release.meta.name)) {
+                add(to, RELEASE, &release.meta.name);
+                targets_of_release(world, &release.meta.name, to);
             }
         }
-        ("ReleaseBinding" | "RegistryBinding", "Target") => {
-            for target in world.targets.by(&here) {
-                let key = IndexKey::Target(target.meta.name.clone());
-                for binding in world.release_bindings.by(&key).filter(|binding| theirs(&binding.meta.name)) {
-                    add(to, RELEASE_BINDING, &binding.meta.name);
-                    add(to, TARGET, &target.meta.name);
-                }
-                if world.registry_bindings.by(&key).any(|binding| theirs(&binding.meta.name)) {
-                    add(to, TARGET, &target.meta.name);
+        ("ReleaseBinding", "Target") => {
+            for binding in world.release_bindings.by(&into).filter(|binding| theirs(&binding.meta.name)) {
+                add(to, RELEASE_BINDING, &binding.meta.name);
+                add(to, TARGET, &binding.target);
+            }
+        }
+        ("RegistryBinding", "Target") => {
+            for binding in world.registry_bindings.by(&into).filter(|binding| theirs(&binding.meta.name)) {
+                add(to, REGISTRY_BINDING, &binding.meta.name);
+                add(to, TARGET, &binding.target);
+            }
+        }
+        ("Profile", "Target") => {
+            if world.profiles.count(&IndexKey::Namespace(from_namespace.into())) > 0 {
+                for target in world.targets.by(&IndexKey::Namespace(namespace.clone())) {
+                    add(to, PROFILE_BINDINGS, &target.meta.name);
                 }
             }
         }

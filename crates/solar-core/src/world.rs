@@ -39,6 +39,12 @@ pub enum IndexKey {
     Owner(ObjectName),
     /// Lies in this repository (namespace of the record, repository).
     Repository(Arc<str>, Box<str>),
+    /// Was made by this Profile, by name.
+    Profile(ObjectName),
+    /// Allows objects of this namespace something.
+    From(Arc<str>),
+    /// Lies in another namespace and refers into this one, so that a grant there has a say.
+    Into(Arc<str>),
     /// Names this normalised registry host (namespace of the record, host).
     Host(Arc<str>, Box<str>),
     /// Lies in this namespace; only kinds that are looked up so.
@@ -67,6 +73,11 @@ impl<R: Record> Table<R> {
     /// The records under `key`, by name.
     pub fn by<'a>(&'a self, key: &IndexKey) -> impl Iterator<Item = &'a Arc<R>> + use<'a, R> {
         self.index.get(key).into_iter().flatten().filter_map(|name| self.rows.get(name))
+    }
+
+    /// How many records are under `key`.
+    pub fn count(&self, key: &IndexKey) -> usize {
+        self.index.get(key).map_or(0, BTreeSet::len)
     }
 
     /// All records, by name. For starts and sweeps only, never for a wake.

@@ -1,4 +1,4 @@
-//! What Helm itself makes of the charts. Runs where `helm` is on the PATH, and says so where it is not.
+//! What Helm itself makes of the charts.
 
 mod common;
 
@@ -11,16 +11,16 @@ use serde_json::{Map, Value, json};
 use solar_render::{RenderedChart, render_bootstrap, render_release};
 
 struct Helm {
+    program: PathBuf,
     folder: tempfile::TempDir,
 }
 
 impl Helm {
     fn find() -> Option<Self> {
-        if Command::new("helm").arg("version").output().is_err() {
-            eprintln!("skipped: there is no helm on the PATH");
-            return None;
-        }
-        Some(Self { folder: tempfile::tempdir().expect("a temporary folder") })
+        Some(Self {
+            program: test_bed::tool("helm")?,
+            folder: tempfile::tempdir().expect("a temporary folder"),
+        })
     }
 
     fn package(&self, chart: &RenderedChart) -> PathBuf {
@@ -30,7 +30,7 @@ impl Helm {
     }
 
     fn run(&self, arguments: &[&str]) -> String {
-        let mut command = Command::new("helm");
+        let mut command = Command::new(&self.program);
         for variable in ["HELM_CACHE_HOME", "HELM_CONFIG_HOME", "HELM_DATA_HOME"] {
             command.env(variable, self.folder.path().join(variable));
         }

@@ -8,12 +8,12 @@ use std::time::Duration;
 use solar_api::RenderArtifactStatus;
 use solar_api::conditions::oci_cleanup;
 use solar_core::artifact::{self, ArtifactMemory, CleanupProblem, Sighting};
-use solar_core::backoff;
 use solar_core::condition::{self, Wanted};
 use solar_core::object::ObjectName;
 use solar_core::overlay::Moment;
 use solar_core::record::RenderArtifactRecord;
 use solar_core::target::EventOrder;
+use solar_core::{backoff, layout};
 
 use super::own::{emit, event, lock, write_status};
 use super::{RenderArtifactKind, cleanup_fingerprint, view};
@@ -38,6 +38,8 @@ pub enum Finding {
     Looked {
         /// The artifact's uid.
         uid: Box<str>,
+        /// The last ticket that had been given when it began.
+        last_ticket: u64,
         /// What the tag holds, or why that is not known.
         found: Result<Option<String>, String>,
     },
@@ -83,12 +85,17 @@ impl CleanupFailure {
 
 /// Sends a look at the tag.
 pub(super) fn send_look(pass: &mut Pass<RenderArtifactKind>, artifact: Arc<RenderArtifactRecord>) {
-    pass.memory().core.errand = true;
+    let last_ticket = {
+        let mut memory = pass.memory();
+        memory.core.errand = true;
+        memory.core.check_at = None;
+        memory.core.last_ticket
+    };
     let shared = pass.shared.clone();
     pass.send_errand(&artifact.base_url.clone(), async move {
         let uid = artifact.meta.uid.clone();
         let found = see(&shared, "RenderArtifact", &artifact, artifact.registry.as_ref()).await;
-        Finding::Looked { uid, found }
+        Finding::Looked { uid, last_ticket, found }
     });
 }
 
@@ -235,10 +242,15 @@ pub(super) async fn take_in(pass: &mut Pass<RenderArtifactKind>) -> Result<(), P
     pass.memory().core.errand = false;
     let artifact = view(pass).artifact;
     match finding {
-        Finding::Looked { uid, found } => match artifact.filter(|artifact| artifact.meta.uid == uid) {
-            Some(artifact) => looked(pass, &artifact, found).await,
-            None => Ok(()),
-        },
+        Finding::Looked { uid, last_ticket, found } => {
+            let Some(artifact) = artifact.filter(|artifact| artifact.meta.uid == uid) else { return Ok(()) };
+            // What was seen before or during a push proves nothing of the tag as it is now.
+            let is_outdated = pass.memory().core.last_ticket != last_ticket;
+            if is_outdated && !artifact.meta.terminating {
+                return Ok(());
+            }
+            looked(pass, &artifact, found).await
+        }
         Finding::Sighted(sighting) => {
             pass.memory().core.sighting = Some(sighting);
             Ok(())
@@ -280,6 +292,10 @@ async fn looked(
     match found {
         Ok(found) => {
             if found.is_none() || found != artifact.status.digest {
+                let found = found.as_deref().unwrap_or("nothing");
+                let chart = layout::chart_url(&artifact.base_url, &artifact.repository, &artifact.tag);
+                let pushed = artifact.status.digest.as_deref().unwrap_or("nothing");
+                tracing::warn!(artifact = %artifact.meta.name, chart, found, pushed, "a tag does not hold what was pushed");
                 // Only now it counts as looked at: the owners learn that their chart has to be pushed again.
                 let wanted = RenderArtifactStatus { digest: None, ..artifact.status.clone() };
                 write_status(pass, artifact, &wanted).await?;
@@ -293,7 +309,7 @@ async fn looked(
             let now = pass.now();
             let mut memory = pass.memory();
             fail_look(&mut memory.core, now, jitter);
-            tracing::info!(artifact = %artifact.meta.name, error, "a look at a kept tag failed");
+            tracing::info!(artifact = %artifact.meta.name, error, "a look at a tag failed");
         }
     }
     Ok(())
@@ -406,4 +422,6 @@ fn fail_look(memory: &mut ArtifactMemory, now: Moment, jitter: f64) {
     let wait = backoff::delay(memory.look_failures, RETRY_BASE, RETRY_CAP, jitter);
     memory.look_failures += 1;
     memory.look_at = Some(now + wait);
+    // A living artifact's tag is not left until the next regular time.
+    memory.check_at = Some(now);
 }

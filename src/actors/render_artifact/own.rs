@@ -2,10 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
-use kube::Resource as _;
-use solar_api::{RenderArtifact, RenderArtifactStatus, RenderBinding, Target};
-use solar_core::object::ObjectName;
+use solar_api::{RenderArtifact, RenderArtifactStatus, RenderBinding};
 use solar_core::overlay::Own;
 use solar_core::record::{RenderArtifactRecord, RenderBindingRecord};
 use solar_core::target::EventOrder;
@@ -72,24 +69,4 @@ pub(super) fn event(reason: &'static str, note: &str) -> EventOrder {
 
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// `name` as a reference from an object of namespace `own`.
-pub(in crate::actors) fn reference(own: &str, name: &ObjectName) -> solar_api::ObjectReference {
-    solar_api::ObjectReference {
-        name: name.name.to_string(),
-        namespace: (*name.namespace != *own).then(|| name.namespace.to_string()),
-    }
-}
-
-/// An ownerReference to a Target, as its controller.
-pub(in crate::actors) fn owned_by_target(target: &ObjectName, uid: &str) -> OwnerReference {
-    OwnerReference {
-        api_version: Target::api_version(&()).into_owned(),
-        kind: Target::kind(&()).into_owned(),
-        name: target.name.to_string(),
-        uid: uid.to_owned(),
-        controller: Some(true),
-        block_owner_deletion: Some(true),
-    }
 }

@@ -17,9 +17,10 @@ use solar_core::routes::ActorKey;
 use solar_core::target::{BindAnswer, Coordinates};
 use tokio::sync::oneshot;
 
-use super::own::{keep_artifact, keep_binding, owned_by_target, reference, write_status};
+use super::own::{keep_artifact, keep_binding, write_status};
 use super::{RenderArtifactKind, delete_binding, errands, read, repin, view};
 use crate::actors::object::{Pass, PassError};
+use crate::actors::references::{controlled_by, reference};
 use crate::adapters::kubernetes::{ApiError, Expect, Problem};
 use crate::messages::object::Answer;
 use crate::messages::render_artifact::{ArtifactRequest, HeldTicket, OpenTicket, PushAnswer};
@@ -296,7 +297,7 @@ async fn create_binding(
         metadata: ObjectMeta {
             name: Some(binding_name(&pass.name.name, &owner.target)),
             namespace: Some(pass.name.namespace.to_string()),
-            owner_references: Some(vec![owned_by_target(&owner.target, &owner.uid)]),
+            owner_references: Some(vec![controlled_by::<Target>(&owner.target, &owner.uid)]),
             ..ObjectMeta::default()
         },
         spec: RenderBindingSpec {

@@ -58,6 +58,16 @@ pub trait OciRegistry: Send + Sync {
         reference: &Reference,
     ) -> Result<Option<Digest>, OciError>;
 
+    /// As [`Self::head`], in one attempt also where others are repeated: for whoever asks again by a plan of its own.
+    async fn head_once(
+        &self,
+        endpoint: &Endpoint,
+        repository: &str,
+        reference: &Reference,
+    ) -> Result<Option<Digest>, OciError> {
+        self.head(endpoint, repository, reference).await
+    }
+
     /// The manifest at `reference`, `None` when it is absent; at most [`MANIFEST_LIMIT`] bytes.
     async fn manifest(
         &self,

@@ -64,12 +64,11 @@ impl<T: Transport> Session<T> {
             200..=299 => {}
             _ => return Err(call.refused(&response)),
         }
-        let digest = Digest::of(response.body());
-        let asked_sha256 =
-            matches!(reference, Reference::Digest(asked) if asked.as_str().starts_with("sha256:"));
-        if asked_sha256 && reference.as_str() != digest.as_str() {
-            return Err(call.protocol("the manifest does not match its digest"));
-        }
+        let digest = match reference {
+            Reference::Tag(_) => Digest::of(response.body()),
+            Reference::Digest(asked) if asked.is_of(response.body()) => asked.clone(),
+            Reference::Digest(_) => return Err(call.protocol("the manifest does not match its digest")),
+        };
         let media_type = response.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
         Ok(Some(Manifest {
             media_type: media_type.unwrap_or_default().to_owned(),

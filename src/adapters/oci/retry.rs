@@ -71,6 +71,15 @@ impl OciRegistry for Retrying {
         self.repeat(|| self.inner.head(endpoint, repository, reference)).await
     }
 
+    async fn head_once(
+        &self,
+        endpoint: &Endpoint,
+        repository: &str,
+        reference: &Reference,
+    ) -> Result<Option<Digest>, OciError> {
+        self.inner.head_once(endpoint, repository, reference).await
+    }
+
     async fn manifest(
         &self,
         endpoint: &Endpoint,

@@ -5,7 +5,7 @@ use std::hash::Hash;
 use std::str::FromStr;
 
 use bytes::Bytes;
-use sha2::{Digest as _, Sha256};
+use sha2::{Digest as _, Sha256, Sha512};
 use solar_core::credential::Credential;
 
 /// Where a registry is and who asks.
@@ -110,6 +110,19 @@ impl Digest {
             text.push(hex_digit(byte & 0x0f));
         }
         Self(text)
+    }
+
+    /// Whether `content` has this digest.
+    pub fn is_of(&self, content: &[u8]) -> bool {
+        let matches = |hash: &[u8], hex: &str| {
+            let digits = hash.iter().flat_map(|byte| [hex_digit(byte >> 4), hex_digit(byte & 0x0f)]);
+            digits.eq(hex.chars())
+        };
+        match self.0.split_once(':') {
+            Some(("sha256", hex)) => matches(&Sha256::digest(content), hex),
+            Some(("sha512", hex)) => matches(&Sha512::digest(content), hex),
+            _ => false,
+        }
     }
 
     /// A digest that no content has: 64 zeros. Asking to delete it tells whether digests can be

@@ -337,7 +337,14 @@ fn to_field_error(error: &ValidationError, value: &Value, path: &Path<'_>) -> Fi
     match error.reason.as_deref() {
         Some("FieldValueRequired") => FieldError::required(field, &message),
         Some("FieldValueForbidden") => FieldError::forbidden(field, &message),
-        _ => FieldError::invalid_str(field, type_name(at(value, below)), &message),
+        _ => match (error.kind.clone(), at(value, below)) {
+            (ErrorKind::ValidationFailure, Value::Object(_) | Value::Array(_)) => {
+                FieldError::invalid_unshown(field, &message)
+            }
+            (ErrorKind::ValidationFailure, shown) => FieldError::invalid(field, shown, &message),
+            // A rule that could not be run says something about the type, not about the value.
+            (_, other) => FieldError::invalid_str(field, type_name(other), &message),
+        },
     }
 }
 
@@ -357,7 +364,6 @@ fn at<'a>(value: &'a Value, path: &str) -> &'a Value {
     found
 }
 
-/// The real server shows the type of a value that broke a rule, not the value.
 fn type_name(value: &Value) -> &'static str {
     match value {
         Value::Object(_) => "object",

@@ -294,10 +294,35 @@ cases! {
 
     async fn rules_wait_for_a_sound_object(case) {
         let widgets = case.widgets_with(json!({ "type": "object", "required": ["a"], "properties": {
-            "a": { "type": "integer" },
+            "a": { "type": "integer" }, "mode": { "type": "string", "enum": ["on"] },
         }, "x-kubernetes-validations": [{ "rule": "self.a < 5" }] })).await;
-        let refused = widgets.create(json!({ "metadata": { "name": "x" }, "spec": {} })).await.refused(422, "Invalid");
-        refused.cause("FieldValueRequired", "spec.a").says("some validation rules were not checked");
+        for (spec, reason, field) in [
+            (json!({}), "FieldValueRequired", "spec.a"),
+            (json!({ "a": 9, "mode": "off" }), "FieldValueNotSupported", "spec.mode"),
+        ] {
+            let refused = widgets.create(json!({ "metadata": { "name": "x" }, "spec": spec })).await.refused(422, "Invalid");
+            refused.cause(reason, field).says("some validation rules were not checked");
+        }
+    }
+
+    async fn a_refusing_rule_shows_a_plain_value_and_leaves_out_an_object(case) {
+        let rule = |rule: &str| json!([{ "rule": rule, "message": "no" }]);
+        let widgets = case.widgets_with(json!({ "type": "object", "x-kubernetes-validations": rule("!has(self.bad)"), "properties": {
+            "bad": { "type": "boolean" },
+            "text": { "type": "string", "x-kubernetes-validations": rule("self == 'x'") },
+            "count": { "type": "integer", "x-kubernetes-validations": rule("self < 5") },
+            "flag": { "type": "boolean", "x-kubernetes-validations": rule("self") },
+            "list": { "type": "array", "items": { "type": "string" }, "x-kubernetes-validations": rule("size(self) == 1") },
+        } })).await;
+        for (spec, says) in [
+            (json!({ "bad": true }), "spec: Invalid value: no"),
+            (json!({ "text": "a\"b" }), "spec.text: Invalid value: \"a\\\"b\": no"),
+            (json!({ "count": 7 }), "spec.count: Invalid value: 7: no"),
+            (json!({ "flag": false }), "spec.flag: Invalid value: false: no"),
+            (json!({ "list": [] }), "spec.list: Invalid value: no"),
+        ] {
+            widgets.create(json!({ "metadata": { "name": "x" }, "spec": spec })).await.refused(422, "Invalid").says(says);
+        }
     }
 
     async fn rules_know_the_functions_of_lists_and_texts(case) {

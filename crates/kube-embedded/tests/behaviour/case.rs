@@ -38,20 +38,33 @@ pub struct Case {
     pub group: String,
 }
 
-/// Declares cases: each is a test that gets its [`Case`] and whose leavings are removed.
+/// Declares cases: each is two tests that get their [`Case`], one on either server, and whose leavings are removed.
 macro_rules! cases {
     ($(async fn $name:ident($case:ident) $body:block)*) => {
-        $(#[tokio::test]
-        async fn $name() {
-            $crate::case::run(async |$case: $crate::case::Case| $body).await;
+        $(mod $name {
+            #[allow(unused_imports, reason = "each case uses some")]
+            use super::*;
+
+            async fn case($case: $crate::case::Case) $body
+
+            #[tokio::test]
+            async fn embedded() {
+                $crate::case::run(Some($crate::case::embedded()), case).await;
+            }
+
+            #[tokio::test]
+            async fn real() {
+                $crate::case::run($crate::case::real().await, case).await;
+            }
         })*
     };
 }
 pub(crate) use cases;
 
-/// Runs a case and removes what it left.
-pub async fn run(body: impl AsyncFnOnce(Case)) {
-    let case = Case::begin().await;
+/// Runs a case on a server, if there is one, and removes what it left.
+pub async fn run(server: Option<(Client, bool)>, body: impl AsyncFnOnce(Case)) {
+    let Some((client, embedded)) = server else { return };
+    let case = Case::begin(client, embedded).await;
     let outcome = AssertUnwindSafe(body(case.clone())).catch_unwind().await;
     case.end().await;
     if let Err(panic) = outcome {
@@ -59,19 +72,28 @@ pub async fn run(body: impl AsyncFnOnce(Case)) {
     }
 }
 
+/// A client of an embedded server of its own.
 #[allow(clippy::disallowed_methods, reason = "the server of a case needs a task of its own")]
-async fn embedded() -> Client {
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+pub fn embedded() -> (Client, bool) {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let listener = tokio::net::TcpListener::from_std(listener).unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     let server = Server::builder().build();
     // It ends with the runtime of the test.
     tokio::spawn(async move { server.serve(listener, std::future::pending()).await });
-    without_retries(Config::new(url.parse().unwrap()))
+    (without_retries(Config::new(url.parse().unwrap())), true)
 }
 
-async fn real(path: &std::ffi::OsStr) -> Client {
-    let kubeconfig = Kubeconfig::read_from(path).unwrap();
-    without_retries(Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap())
+/// A client of the real server, if there is one.
+pub async fn real() -> Option<(Client, bool)> {
+    let config = if let Some(path) = std::env::var_os("BEHAVIOUR_KUBECONFIG") {
+        let kubeconfig = Kubeconfig::read_from(path).unwrap();
+        Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap()
+    } else {
+        test_bed::Cluster::shared()?.config(test_bed::ADMIN)
+    };
+    Some((without_retries(config), false))
 }
 
 /// A client that shows every answer, also one that asks to try again.
@@ -81,19 +103,9 @@ fn without_retries(mut config: Config) -> Client {
 }
 
 impl Case {
-    async fn begin() -> Self {
-        let kubeconfig = std::env::var_os("BEHAVIOUR_KUBECONFIG");
-        let client = match &kubeconfig {
-            Some(path) => real(path).await,
-            None => embedded().await,
-        };
+    async fn begin(client: Client, embedded: bool) -> Self {
         let id = format!("b{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
-        let case = Self {
-            client,
-            embedded: kubeconfig.is_none(),
-            group: format!("{id}.example.com"),
-            namespace: id,
-        };
+        let case = Self { client, embedded, group: format!("{id}.example.com"), namespace: id };
         case.namespaces().create(json!({ "metadata": { "name": case.namespace } })).await.is(201);
         case
     }

@@ -1,7 +1,6 @@
-//! A server over HTTP and the kubectl that is installed.
+//! A server over HTTP and a kubectl.
 
 use std::{
-    io::Write as _,
     path::{Path, PathBuf},
     process::{Output, Stdio},
     time::Duration,
@@ -25,19 +24,6 @@ pub struct Cluster {
     serving: tokio::task::JoinHandle<std::io::Result<()>>,
 }
 
-fn find_kubectl() -> Option<PathBuf> {
-    let found = std::env::split_paths(&std::env::var_os("PATH")?)
-        .map(|folder| folder.join("kubectl"))
-        .find(|file| file.is_file());
-    if found.is_none() {
-        let mend = "no kubectl on the PATH, install it with `make tools`";
-        assert!(std::env::var_os("CI").is_none(), "{mend}");
-        // `eprintln!` would be caught by the test harness, which shows what passing tests say to nobody.
-        let _ = writeln!(std::io::stderr(), "{mend}: this test did not run");
-    }
-    found
-}
-
 #[allow(clippy::disallowed_methods, reason = "the server of this test needs a task of its own")]
 pub async fn serve(
     server: Server,
@@ -57,7 +43,7 @@ pub async fn serve(
 
 impl Cluster {
     pub async fn start() -> Option<Self> {
-        let kubectl = find_kubectl()?;
+        let kubectl = test_bed::tool("kubectl")?;
         let server = widget_server();
         let (url, stop, serving) = serve(server.clone()).await;
         let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! The installed kubectl over real HTTP. Where there is none, the tests say so and pass.
+//! kubectl over real HTTP.
 
 mod cluster;
 #[path = "../common/mod.rs"]
@@ -60,7 +60,7 @@ async fn get_shows_columns_and_objects() {
     assert!(cluster.ok("get namespaces").await.contains("Active"));
     assert!(cluster.ok("describe widget a").await.contains("Owner Name:"));
     assert!(cluster.ok("explain widget.spec").await.contains("ownerName"));
-    assert!(cluster.ok("version").await.contains("Server Version: v1.34.0"));
+    assert!(cluster.ok("version").await.contains("Server Version: v1.36.0"));
     cluster.stop().await;
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Api, good_of, object, refusal, run};
+use crate::support::{good_of, object, refusal, run};
 
 /// Kind, fields that are set first, the patch that is refused, what is said.
 type OnChange = (&'static str, Value, Value, &'static str);
@@ -18,64 +18,63 @@ fn on_change() -> Vec<OnChange> {
             "Release",
             json!({ "uniqueName": "web" }),
             json!({ "spec": { "uniqueName": "other" } }),
-            "spec.uniqueName: Invalid value: \"string\": spec.uniqueName cannot be changed once set: set it back, or create another Release",
+            "spec.uniqueName: Invalid value: \"other\": spec.uniqueName cannot be changed once set: set it back, or create another Release",
         ),
         (
             "Release",
             json!({ "uniqueName": "web" }),
             json!({ "spec": { "uniqueName": null } }),
-            "spec: Invalid value: \"object\": spec.uniqueName cannot be removed once set: set it back, or create another Release",
+            "spec: Invalid value: spec.uniqueName cannot be removed once set: set it back, or create another Release",
         ),
         (
             "RenderTask",
             json!({}),
             json!({ "spec": { "tag": "v2" } }),
-            "spec: Invalid value: \"object\": spec is immutable: delete the RenderTask and create another one",
+            "spec: Invalid value: spec is immutable: delete the RenderTask and create another one",
         ),
         (
             "RenderTask",
             json!({}),
             json!({ "spec": { "registryRef": { "name": "r" } } }),
-            "spec: Invalid value: \"object\": spec is immutable: delete the RenderTask and create another one",
+            "spec: Invalid value: spec is immutable: delete the RenderTask and create another one",
         ),
         immutable(
             "baseURL",
             json!("other"),
-            "spec.baseURL: Invalid value: \"string\": spec.baseURL is immutable: delete the RenderArtifact and let another one be created",
+            "spec.baseURL: Invalid value: \"other\": spec.baseURL is immutable: delete the RenderArtifact and let another one be created",
         ),
         immutable(
             "repository",
             json!("other"),
-            "spec.repository: Invalid value: \"string\": spec.repository is immutable: delete the RenderArtifact and let another one be created",
+            "spec.repository: Invalid value: \"other\": spec.repository is immutable: delete the RenderArtifact and let another one be created",
         ),
         immutable(
             "tag",
             json!("other"),
-            "spec.tag: Invalid value: \"string\": spec.tag is immutable: delete the RenderArtifact and let another one be created",
+            "spec.tag: Invalid value: \"other\": spec.tag is immutable: delete the RenderArtifact and let another one be created",
         ),
         binding(
             json!({ "renderArtifactRef": { "name": "other" } }),
-            "spec.renderArtifactRef: Invalid value: \"object\": spec.renderArtifactRef is immutable: delete the RenderBinding and create another one",
+            "spec.renderArtifactRef: Invalid value: spec.renderArtifactRef is immutable: delete the RenderBinding and create another one",
         ),
         binding(
             json!({ "ownerKind": "Other" }),
-            "spec.ownerKind: Invalid value: \"string\": spec.ownerKind is immutable: delete the RenderBinding and create another one",
+            "spec.ownerKind: Invalid value: \"Other\": spec.ownerKind is immutable: delete the RenderBinding and create another one",
         ),
         binding(
             json!({ "ownerName": "other" }),
-            "spec.ownerName: Invalid value: \"string\": spec.ownerName is immutable: delete the RenderBinding and create another one",
+            "spec.ownerName: Invalid value: \"other\": spec.ownerName is immutable: delete the RenderBinding and create another one",
         ),
         binding(
             json!({ "ownerNamespace": "other" }),
-            "spec.ownerNamespace: Invalid value: \"string\": spec.ownerNamespace is immutable: delete the RenderBinding and create another one",
+            "spec.ownerNamespace: Invalid value: \"other\": spec.ownerNamespace is immutable: delete the RenderBinding and create another one",
         ),
     ]
 }
 
 #[test]
 fn what_cannot_be_changed_says_so_and_how_to_go_on() {
-    run(async {
-        let api = Api::new();
+    run(async |api| {
         for (number, (kind, set, patch, says)) in on_change().into_iter().enumerate() {
             let (plural, mut spec) = good_of(kind);
             for (field, value) in set.as_object().unwrap() {
@@ -94,8 +93,7 @@ fn what_cannot_be_changed_says_so_and_how_to_go_on() {
 
 #[test]
 fn a_unique_name_may_be_set_later_and_a_registry_reference_may_move() {
-    run(async {
-        let api = Api::new();
+    run(async |api| {
         for (kind, patch) in [
             ("Release", json!({ "spec": { "uniqueName": "web" } })),
             ("RenderArtifact", json!({ "spec": { "registryRef": { "name": "r" } } })),
@@ -111,12 +109,11 @@ fn a_unique_name_may_be_set_later_and_a_registry_reference_may_move() {
 
 #[test]
 fn a_unique_name_that_is_replaced_by_null_or_left_out_is_removed_too() {
-    run(async {
-        let api = Api::new();
+    run(async |api| {
         let (plural, mut spec) = good_of("Release");
         spec["uniqueName"] = json!("web");
         let mut named = api.create(plural, &object("Release", "named", &spec)).await.unwrap();
-        let said = "spec: Invalid value: \"object\": spec.uniqueName cannot be removed once set: set it back, or create \
+        let said = "spec: Invalid value: spec.uniqueName cannot be removed once set: set it back, or create \
                     another Release";
         named["spec"]["uniqueName"] = Value::Null;
         let refused = api.replace(plural, "named", &named).await;

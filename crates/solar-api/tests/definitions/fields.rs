@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Api, blocking, good, good_of, object, refusal, run, with};
+use crate::support::{blocking, good, good_of, object, refusal, run, with};
 
 /// Every field without which an object of the kind is refused.
 const REQUIRED: [(&str, &[&str]); 12] = [
@@ -117,8 +117,7 @@ fn shown(pointer: &str) -> String {
 
 #[test]
 fn a_missing_field_is_named_and_nothing_else_must_be_there() {
-    run(async {
-        let api = Api::new();
+    run(async |api| {
         for (kind, plural, spec) in good() {
             let taken = api.create(plural, &object(kind, "bare", &spec)).await;
             assert!(taken.is_ok(), "{kind}: {taken:?}");
@@ -137,8 +136,7 @@ fn a_missing_field_is_named_and_nothing_else_must_be_there() {
 
 #[test]
 fn what_is_too_long_is_named_with_the_limit() {
-    run(async {
-        let api = Api::new();
+    run(async |api| {
         for (number, (kind, pointer, longest)) in LONGEST.into_iter().enumerate() {
             let (plural, mut spec) = good_of(kind);
             if pointer.starts_with("/solarSecretRef/") {

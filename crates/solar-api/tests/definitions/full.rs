@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Api, object, run};
+use crate::support::{object, run};
 
 /// An object with all fields set.
 pub struct Full {
@@ -292,8 +292,7 @@ fn rendering() -> Vec<Full> {
 
 #[test]
 fn every_field_is_stored_as_it_was_written() {
-    run(async {
-        let api = Api::new();
+    run(async |api| {
         for (number, full) in full().into_iter().enumerate() {
             let (kind, name) = (full.kind, format!("full-{number}"));
             let created = api.create(full.plural, &object(kind, &name, &full.spec)).await.unwrap();
@@ -308,15 +307,18 @@ fn every_field_is_stored_as_it_was_written() {
 
 #[test]
 fn every_row_shows_what_its_columns_name() {
-    run(async {
+    run(async |api| {
         for (number, full) in full().into_iter().enumerate() {
-            let (api, kind, name) = (Api::new(), full.kind, format!("full-{number}"));
+            let (kind, name) = (full.kind, format!("full-{number}"));
             api.create(full.plural, &object(kind, &name, &full.spec)).await.unwrap();
             if !full.status.is_null() {
                 api.patch_status(full.plural, &name, &full.status).await.unwrap();
             }
             let accept = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
-            let table = api.list(full.plural, "", accept).await.unwrap();
+            let table = api
+                .list(full.plural, &format!("fieldSelector=metadata.name%3D{name}"), accept)
+                .await
+                .unwrap();
             assert_eq!(table["kind"], "Table", "{kind}");
             let mut cells = table["rows"][0]["cells"].as_array().unwrap().clone();
             assert_eq!(cells.remove(0), json!(name), "{kind}");
@@ -329,8 +331,7 @@ fn every_row_shows_what_its_columns_name() {
 
 #[test]
 fn a_status_that_is_begun_has_its_defaults() {
-    run(async {
-        let api = Api::new();
+    run(async |api| {
         for (kind, begun, wanted) in [
             (
                 "Target",
@@ -355,8 +356,7 @@ fn a_status_that_is_begun_has_its_defaults() {
 
 #[test]
 fn two_conditions_of_one_type_are_refused() {
-    run(async {
-        let api = Api::new();
+    run(async |api| {
         for (number, full) in full().into_iter().enumerate().filter(|(_, full)| !full.status.is_null()) {
             let (kind, name) = (full.kind, format!("twice-{number}"));
             api.create(full.plural, &object(kind, &name, &full.spec)).await.unwrap();
@@ -374,8 +374,7 @@ fn two_conditions_of_one_type_are_refused() {
 
 #[test]
 fn a_list_by_a_selectable_field_finds_only_what_has_it() {
-    run(async {
-        let api = Api::new();
+    run(async |api| {
         for (kind, pointer) in [
             ("ComponentVersion", "/componentRef/name"),
             ("RegistryBinding", "/targetRef/name"),

@@ -3,7 +3,7 @@
 use kube::ResourceExt as _;
 use serde_json::json;
 
-use crate::support::{Api, good_of, object, run};
+use crate::support::{good_of, object, run};
 
 #[test]
 fn every_kind_has_its_short_name_columns_and_selectable_fields() {
@@ -78,8 +78,7 @@ fn every_kind_has_its_short_name_columns_and_selectable_fields() {
 
 #[test]
 fn what_is_left_out_has_its_default() {
-    run(async {
-        let api = Api::new();
+    run(async |api| {
         let defaults = [
             ("Registry", "/spec/plainHTTP", json!(false)),
             ("Release", "/spec/priority", json!(0)),
@@ -102,8 +101,7 @@ fn what_is_left_out_has_its_default() {
 
 #[test]
 fn unknown_fields_outside_of_values_and_userdata_are_pruned() {
-    run(async {
-        let api = Api::new();
+    run(async |api| {
         for (kind, parent) in [
             ("Component", ""),
             ("ComponentVersion", "/resources/chart/helm"),

@@ -1,35 +1,59 @@
 //! An API server with the definitions, and one good object of each kind.
 
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
 use kube_embedded::Server;
 use serde_json::{Value, json};
+use tokio::sync::OnceCell;
 
-const API: &str = "/apis/solar.opendefense.cloud/v1alpha1/namespaces/default";
+const API: &str = "/apis/solar.opendefense.cloud/v1alpha1/namespaces";
 
+/// A namespace on a server with the definitions.
 pub struct Api {
     client: kube::Client,
+    namespace: String,
 }
 
 impl Api {
-    pub fn new() -> Self {
+    async fn new(server: &str, client: kube::Client) -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let namespace = format!("{server}-{}", COUNT.fetch_add(1, Ordering::Relaxed));
+        let api = Self { client, namespace };
+        let object = json!({ "metadata": { "name": api.namespace } });
+        api.send(post("/api/v1/namespaces", &object)).await.unwrap();
+        api
+    }
+
+    /// On an embedded server of its own.
+    async fn embedded() -> Self {
         let server = Server::builder().build();
         for crd in solar_api::crds() {
             server.apply_crd(crd).unwrap();
         }
-        Self { client: server.client("default") }
+        Self::new("embedded", server.client("default")).await
+    }
+
+    /// On a real server, if there is one.
+    async fn real() -> Option<Self> {
+        static DEFINED: OnceCell<()> = OnceCell::const_new();
+        let client = test_bed::Cluster::shared()?.client();
+        DEFINED.get_or_init(|| define(&client)).await;
+        Some(Self::new("real", client).await)
+    }
+
+    fn collection(&self, plural: &str) -> String {
+        format!("{API}/{}/{plural}", self.namespace)
     }
 
     /// The object as stored, or what the server says against it.
     pub async fn create(&self, plural: &str, object: &Value) -> Result<Value, String> {
-        let request = http::Request::post(format!("{API}/{plural}"))
-            .header("content-type", "application/json")
-            .body(serde_json::to_vec(object).unwrap())
-            .unwrap();
-        self.send(request).await
+        self.send(post(&self.collection(plural), object)).await
     }
 
     /// The object after a merge patch, or what the server says against it.
     pub async fn patch(&self, plural: &str, name: &str, patch: &Value) -> Result<Value, String> {
-        let request = http::Request::patch(format!("{API}/{plural}/{name}"))
+        let request = http::Request::patch(format!("{}/{name}", self.collection(plural)))
             .header("content-type", "application/merge-patch+json")
             .body(serde_json::to_vec(patch).unwrap())
             .unwrap();
@@ -43,7 +67,7 @@ impl Api {
 
     /// The object that `object` replaces it with, or what the server says against it.
     pub async fn replace(&self, plural: &str, name: &str, object: &Value) -> Result<Value, String> {
-        let request = http::Request::put(format!("{API}/{plural}/{name}"))
+        let request = http::Request::put(format!("{}/{name}", self.collection(plural)))
             .header("content-type", "application/json")
             .body(serde_json::to_vec(object).unwrap())
             .unwrap();
@@ -52,7 +76,7 @@ impl Api {
 
     /// A list, as a table where `accept` asks for one, or what the server says against it.
     pub async fn list(&self, plural: &str, query: &str, accept: &str) -> Result<Value, String> {
-        let request = http::Request::get(format!("{API}/{plural}?{query}"))
+        let request = http::Request::get(format!("{}?{query}", self.collection(plural)))
             .header("accept", accept)
             .body(Vec::new())
             .unwrap();
@@ -68,8 +92,42 @@ impl Api {
     }
 }
 
-pub fn run(test: impl Future<Output = ()>) {
-    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(test);
+fn post(path: &str, object: &Value) -> http::Request<Vec<u8>> {
+    http::Request::post(path)
+        .header("content-type", "application/json")
+        .body(serde_json::to_vec(object).unwrap())
+        .unwrap()
+}
+
+/// Applies the definitions and waits until their kinds are served.
+async fn define(client: &kube::Client) {
+    let crds = kube::Api::all(client.clone());
+    for crd in solar_api::crds() {
+        crds.create(&Default::default(), &crd).await.unwrap();
+    }
+    let served = async {
+        for crd in solar_api::crds() {
+            let path = format!("{API}/default/{}", crd.spec.names.plural);
+            // Not found at first, then refused for a moment.
+            while client.request_text(http::Request::get(&path).body(Vec::new()).unwrap()).await.is_err() {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        }
+    };
+    tokio::time::timeout(test_bed::DEADLINE, served).await.expect("every kind is served");
+}
+
+/// Runs a test on the embedded server and, where there is one, on a real server.
+pub fn run(test: impl AsyncFn(Api)) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        test(Api::embedded().await).await;
+        if let Some(real) = Api::real().await {
+            // A failure below says nothing of where it was.
+            eprintln!("on the real server:");
+            test(real).await;
+        }
+    });
 }
 
 /// Kind, plural and the spec of an object that nothing can be said against.
@@ -157,7 +215,7 @@ pub fn object(kind: &str, name: &str, spec: &Value) -> Value {
     json!({
         "apiVersion": "solar.opendefense.cloud/v1alpha1",
         "kind": kind,
-        "metadata": { "name": name, "namespace": "default" },
+        "metadata": { "name": name },
         "spec": spec,
     })
 }

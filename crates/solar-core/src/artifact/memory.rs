@@ -17,6 +17,8 @@ pub const UNANSWERED_WRITE: Duration = Duration::from_secs(30);
 pub struct ArtifactOptions {
     /// How long an artifact waits that was never seen bound.
     pub unbound_grace: Duration,
+    /// How often a tag is looked at that is believed to be there; `None`: never.
+    pub check_interval: Option<Duration>,
 }
 
 /// Leave to push one chart, given to one job at a time.
@@ -107,6 +109,8 @@ pub struct ArtifactMemory {
     pub confirmed: bool,
     /// The uid for which, terminating and bound, the tag was looked at.
     pub looked: Option<Box<str>>,
+    /// When the tag of a living artifact is looked at next: it may have been deleted by others. `None`: not set yet.
+    pub check_at: Option<Moment>,
     /// No look before this, after one that failed.
     pub look_at: Option<Moment>,
     /// Looks that failed in a row.

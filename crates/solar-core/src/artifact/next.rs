@@ -92,6 +92,7 @@ pub(super) fn notice(view: &View, memory: &mut ArtifactMemory, now: Moment) {
         memory.seen_bound = false;
         memory.cleanup = super::Cleanup::default();
         memory.looked = None;
+        memory.check_at = None;
         memory.look_at = None;
         memory.look_failures = 0;
     }
@@ -139,7 +140,7 @@ fn living(
     if !view.bindings.is_empty() {
         return match pin(view.bindings.values()) {
             Some(wanted) if artifact.registry.as_ref() != Some(&wanted) => ArtifactStep::Repin(wanted),
-            _ => ArtifactStep::Wait(None),
+            _ => check(artifact, memory, options, now),
         };
     }
     if let Some(wait) = wait_for_writes(memory, now) {
@@ -151,6 +152,25 @@ fn living(
         return ArtifactStep::Wait(Some(deadline));
     }
     if memory.confirmed { ArtifactStep::DeleteSelf } else { ArtifactStep::Read }
+}
+
+/// Looks from time to time whether the tag is still there. Not while it may be written: what a look shows then proves
+/// nothing.
+fn check(
+    artifact: &RenderArtifactRecord,
+    memory: &mut ArtifactMemory,
+    options: &ArtifactOptions,
+    now: Moment,
+) -> ArtifactStep {
+    if options.check_interval.is_none() || artifact.status.digest.is_none() || memory.errand {
+        return ArtifactStep::Wait(None);
+    }
+    let Some(due) = memory.check_at else { return ArtifactStep::Wait(None) };
+    if let Some(wait) = wait_for_writes(memory, now) {
+        return wait;
+    }
+    let earliest = memory.look_at.unwrap_or_default().max(due);
+    if now < earliest { ArtifactStep::Wait(Some(earliest)) } else { ArtifactStep::Look }
 }
 
 fn terminating(

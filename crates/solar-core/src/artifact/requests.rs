@@ -237,7 +237,9 @@ pub fn open_push(
     let early = now < memory.quiet_until && (terminating || memory.terminating_at_start);
     let under_way = terminating && memory.write_under_way(now);
     let going = terminating && (view.bindings.is_empty() || memory.is_cleaning_up());
-    if early || under_way || memory.errand || going {
+    // A look at the tag of a living artifact takes nothing away, and what it shows is not believed after a push.
+    let harmless = !terminating && !memory.cleaning;
+    if early || under_way || (memory.errand && !harmless) || going {
         return if busy { PushDecision::Busy } else { PushDecision::Terminating };
     }
     if !holds(view, request) {

@@ -12,6 +12,7 @@ use super::view::View;
 use crate::condition::{self, MAX_NOTE, Status};
 
 const CREATED: &str = "Created";
+const UPDATED: &str = "Updated";
 const DELETED: &str = "Deleted";
 const BOOTSTRAP_READY: &str = "BootstrapReady";
 const RENDER_FAILED: &str = "RenderFailed";
@@ -20,6 +21,10 @@ const NAME_COLLISION: &str = "NameCollision";
 
 pub(super) fn created(task: &Arc<str>, coordinates: &Coordinates) -> TargetStep {
     normal(CREATED, &format!("Created RenderTask {task} for {coordinates}"))
+}
+
+pub(super) fn updated(task: &Arc<str>) -> TargetStep {
+    normal(UPDATED, &format!("Updated RenderTask {task}: it has the Target's render request"))
 }
 
 pub(super) fn deleted(task: &Arc<str>) -> TargetStep {

@@ -80,6 +80,7 @@ fn living(view: &View<'_>, own: &Own) -> TargetPlan {
     }
     steps.extend(registry.protect.clone().map(TargetStep::ProtectRegistry));
     steps.extend(own.sweep());
+    steps.extend(own.hand_on(view));
     steps.extend(stage1.steps());
     steps.extend(stage2.binding_step());
     steps.extend(status::write(view, &status));

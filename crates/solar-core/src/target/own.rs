@@ -55,6 +55,21 @@ impl Own {
         self.held.contains(artifact)
     }
 
+    /// Hands the Target's render request to those of its tasks that do not have it.
+    pub(super) fn hand_on(&self, view: &View<'_>) -> Vec<TargetStep> {
+        let Some(request) = &view.target.render_request else { return Vec::new() };
+        let unasked = self.tasks.iter().filter(|task| {
+            !task.meta.terminating && task.render_request.as_deref() != Some(request.as_ref())
+        });
+        let steps = unasked.flat_map(|task| {
+            let name = task.meta.name.name.clone();
+            let told = events::updated(&name);
+            let uid = task.meta.uid.clone();
+            [TargetStep::RequestRender { name, uid, request: request.clone() }, told]
+        });
+        steps.collect()
+    }
+
     /// Deletes what an earlier Target of the same name left: its tasks are never adopted.
     pub(super) fn sweep(&self) -> Vec<TargetStep> {
         self.orphans.iter().flat_map(delete_task).collect()

@@ -161,6 +161,15 @@ pub enum TargetStep {
         /// Name of the artifact.
         artifact: Arc<str>,
     },
+    /// Hand the Target's render request to a RenderTask in its namespace: another attempt is asked for.
+    RequestRender {
+        /// Name of the task.
+        name: Arc<str>,
+        /// Uid that it must have.
+        uid: Box<str>,
+        /// Value of the annotation.
+        request: Box<str>,
+    },
     /// Delete a RenderTask in the Target's namespace.
     DeleteTask {
         /// Name of the task.

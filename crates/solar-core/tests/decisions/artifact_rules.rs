@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use solar_api as api;
 use solar_core::artifact::{
-    self, ArtifactMemory, ArtifactStep, BindDecision, BindingChange, CleanupProblem, Owner, PushDecision,
-    Sighting, Ticket,
+    self, ArtifactMemory, ArtifactOptions, ArtifactStep, BindDecision, BindingChange, CleanupProblem, Owner,
+    PushDecision, Sighting, Ticket,
 };
 use solar_core::object::ObjectName;
 use solar_core::overlay::{Own, settle};
@@ -14,8 +14,8 @@ use solar_core::target::Coordinates;
 use solar_core::world::World;
 
 use crate::artifacts::{
-    a_binding, an_artifact, coordinates, name, next, owner, push, registry, seconds, terminating, trusting,
-    view, world,
+    OPTIONS, a_binding, an_artifact, coordinates, name, next, owner, push, registry, seconds, terminating,
+    trusting, view, world,
 };
 
 fn bind_with(world: &World, memory: &mut ArtifactMemory, owner: &Owner) -> BindDecision {
@@ -653,4 +653,38 @@ fn own_bindings_stand_beside_watched_ones_and_own_deletions_hide_them() {
     memory.own_bindings.insert(berlin.meta.name.name.clone(), Own::Gone { uid: berlin.meta.uid.clone() });
     let bindings = view(&world, &mut memory).bindings;
     assert_eq!(bindings.into_values().collect::<Vec<_>>(), [hamburg]);
+}
+
+#[test]
+fn a_pushed_tag_is_looked_at_when_its_time_has_come_and_never_while_it_may_be_written() {
+    let world = world(Some(&an_artifact()), &[a_binding("berlin", "charts")]);
+    let mut memory = ArtifactMemory::default();
+    let step = |memory: &mut ArtifactMemory, at: u64| next(&world, memory, seconds(at));
+    assert_eq!(step(&mut memory, 0), ArtifactStep::Wait(None), "its time is not set yet");
+    memory.check_at = Some(seconds(100));
+    assert_eq!(step(&mut memory, 99), ArtifactStep::Wait(Some(seconds(100))));
+    memory.ticket = Some(Ticket { id: 1, artifact_uid: None });
+    assert_eq!(step(&mut memory, 100), ArtifactStep::Wait(None), "it is being pushed");
+    memory.close_ticket(1, Some(seconds(100)));
+    assert_eq!(step(&mut memory, 101), ArtifactStep::Wait(Some(seconds(130))), "a push may still land");
+    assert_eq!(step(&mut memory, 130), ArtifactStep::Look);
+    memory.errand = true;
+    assert_eq!(step(&mut memory, 131), ArtifactStep::Wait(None), "the look is out");
+    memory.errand = false;
+    memory.look_at = Some(seconds(140));
+    assert_eq!(step(&mut memory, 131), ArtifactStep::Wait(Some(seconds(140))), "the last look failed");
+    assert_eq!(step(&mut memory, 140), ArtifactStep::Look);
+}
+
+#[test]
+fn a_tag_without_a_digest_is_not_looked_at_nor_any_where_looks_are_switched_off() {
+    let mut unpushed = an_artifact();
+    unpushed.status.as_mut().unwrap().digest = None;
+    let mut memory = ArtifactMemory { check_at: Some(seconds(0)), ..ArtifactMemory::default() };
+    let unpushed = world(Some(&unpushed), &[a_binding("berlin", "charts")]);
+    assert_eq!(next(&unpushed, &mut memory, seconds(10)), ArtifactStep::Wait(None), "its tasks look at it");
+    let pushed = world(Some(&an_artifact()), &[a_binding("berlin", "charts")]);
+    let off = ArtifactOptions { check_interval: None, ..OPTIONS };
+    let view = view(&pushed, &mut memory);
+    assert_eq!(artifact::next(&pushed, &view, &mut memory, &off, seconds(10)), ArtifactStep::Wait(None));
 }

@@ -21,7 +21,10 @@ use crate::support::{at, meta, target};
 const HOST: &str = "registry.example.com";
 const REPOSITORY: &str = "edge/edge/release-web";
 const TAG: &str = "v0.0.1-0a1b2c3d";
-pub const OPTIONS: ArtifactOptions = ArtifactOptions { unbound_grace: Duration::from_secs(300) };
+pub const OPTIONS: ArtifactOptions = ArtifactOptions {
+    unbound_grace: Duration::from_secs(300),
+    check_interval: Some(Duration::from_secs(21_600)),
+};
 
 pub fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)

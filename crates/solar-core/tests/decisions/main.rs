@@ -4,7 +4,10 @@
 mod artifact_model;
 mod artifact_rules;
 mod artifacts;
+mod availability;
+mod availability_turns;
 mod backoff;
+mod bindings;
 mod conditions;
 mod content;
 mod credentials;
@@ -13,6 +16,7 @@ mod grants;
 mod hosts;
 mod model;
 mod names;
+mod profiles;
 mod properties;
 mod pull_secrets;
 mod render_tasks;

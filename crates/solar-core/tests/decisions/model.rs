@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta, OwnerReference, Time};
 use kube::Resource;
 use solar_api as api;
-use solar_api::names::{REGISTRY_REF_FINALIZER, TARGET_FINALIZER};
+use solar_api::names::{REGISTRY_REF_FINALIZER, RENDER_REQUEST_ANNOTATION, TARGET_FINALIZER};
 use solar_core::hash::{PayloadHash, sha256_hex};
 use solar_core::object::{Meta, ObjectName};
 use solar_core::record::{
@@ -222,6 +222,11 @@ impl Model {
             TargetStep::LookUpBootstrapHistory { repository, .. } => self.look_up(target, repository),
             TargetStep::CreateBootstrapTask(order) => self.create_bootstrap_task(target, order),
             TargetStep::Unbind { artifact } => self.unbind(target, artifact),
+            TargetStep::RequestRender { name, request, .. } => {
+                let task = self.tasks.get_mut(&target.sibling(name.clone())).unwrap();
+                let annotations = task.metadata.annotations.get_or_insert_default();
+                annotations.insert(RENDER_REQUEST_ANNOTATION.to_owned(), request.to_string());
+            }
             TargetStep::DeleteTask { name, uid } => {
                 let name = target.sibling(name.clone());
                 let there =

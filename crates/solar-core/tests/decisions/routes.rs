@@ -87,6 +87,7 @@ fn a_version_concerns_the_releases_that_name_it_and_their_targets() {
     changed.metadata.generation = Some(2);
     let found = concerned(&world, Some(&old), Some(&ComponentVersionRecord::from(&changed)));
     let wanted = [
+        "ComponentVersion edge/web-1",
         "ComponentVersionProtection edge/web-1",
         "Release edge/probe",
         "Release edge/web",
@@ -351,6 +352,7 @@ fn a_registry_concerns_targets_artifacts_tasks_and_those_it_is_bound_to_but_its_
     let moved = with(&old, |registry| registry.meta.generation = 2);
     let itself = artifact_actor();
     let wanted = [
+        "RegistryBinding platform/rb",
         "RegistryProtection platform/charts",
         itself.as_str(),
         "RenderTask edge/task",
@@ -360,7 +362,7 @@ fn a_registry_concerns_targets_artifacts_tasks_and_those_it_is_bound_to_but_its_
     ];
     assert_eq!(concerned(&world, Some(&old), Some(&moved)), wanted);
     let touched = with(&old, |registry| registry.meta.resource_version = "2".into());
-    assert_eq!(concerned(&world, Some(&old), Some(&touched)), wanted[..1]);
+    assert_eq!(concerned(&world, Some(&old), Some(&touched)), ["RegistryProtection platform/charts"]);
 }
 
 #[test]
@@ -372,6 +374,7 @@ fn a_registry_binding_that_moves_concerns_both_targets_and_both_registries() {
     };
     let (old, new) = (binding("edge/berlin", "charts", 1), binding("edge/hamburg", "images", 2));
     let wanted = [
+        "RegistryBinding platform/rb",
         "RegistryProtection platform/charts",
         "RegistryProtection platform/images",
         "Target edge/berlin",
@@ -407,11 +410,29 @@ fn a_releases_status_concerns_nobody_and_a_finalizer_that_was_added_only_its_pro
 }
 
 #[test]
-fn a_versions_status_concerns_only_its_protection_and_its_component_both_sides() {
+fn a_versions_status_concerns_nobody_and_a_finalizer_that_was_added_only_its_protection() {
     let old = ComponentVersionRecord::from(&component_version("edge", "web-1", "web"));
-    let told = with(&old, |version| version.meta.resource_version = "2".into());
-    let found = concerned(&world(), Some(&old), Some(&told));
-    assert_eq!(found, ["ComponentVersionProtection edge/web-1"]);
+    let told = with(&old, |version| {
+        version.meta.resource_version = "2".into();
+        version.status.observed_recheck = Some("1".into());
+    });
+    assert_eq!(concerned(&world(), Some(&old), Some(&told)), NOBODY);
+    let held = with(&old, |version| version.meta.finalizers = ["f".into()].into());
+    assert_eq!(concerned(&world(), Some(&old), Some(&held)), ["ComponentVersionProtection edge/web-1"]);
+    let bare = concerned(&world(), Some(&held), Some(&old));
+    assert!(bare.contains(&"ComponentVersion edge/web-1".to_owned()), "who lost its finalizer: {bare:?}");
+}
+
+#[test]
+fn a_version_that_is_asked_for_a_check_wakes_itself_alone() {
+    let old = ComponentVersionRecord::from(&component_version("edge", "web-1", "web"));
+    let asked = with(&old, |version| version.recheck = Some("1".into()));
+    assert_eq!(concerned(&world(), Some(&old), Some(&asked)), ["ComponentVersion edge/web-1"]);
+}
+
+#[test]
+fn a_version_that_moves_concerns_the_protection_of_both_components() {
+    let old = ComponentVersionRecord::from(&component_version("edge", "web-1", "web"));
     let moved = with(&old, |version| {
         version.meta.generation = 2;
         version.component = ObjectName::new("edge", "shop");
@@ -420,12 +441,56 @@ fn a_versions_status_concerns_only_its_protection_and_its_component_both_sides()
     assert_eq!(found[..2], ["ComponentProtection edge/shop", "ComponentProtection edge/web"]);
 }
 
+/// The versions among those that a Registry concerns.
+fn versions(found: &[String]) -> Vec<&str> {
+    found.iter().filter_map(|who| who.strip_prefix("ComponentVersion ")).collect()
+}
+
 #[test]
-fn a_component_concerns_its_protection() {
+fn a_registry_concerns_the_versions_whose_descriptors_lie_on_its_old_and_its_new_host() {
+    let mut world = World::default();
+    let spec = |registry: &str| api::ComponentSpec { registry: registry.into(), ..Default::default() };
+    for (namespace, component, host) in
+        [("edge", "web", "old.example"), ("edge", "db", "third.example"), ("team", "web", "old.example")]
+    {
+        let component = api::Component { metadata: meta(namespace, component), spec: spec(host) };
+        world.components.insert(ComponentRecord::from(&component));
+    }
+    for (namespace, name, component, registry) in [
+        ("edge", "by-component", "web", None),
+        ("edge", "named-old", "db", Some("https://OLD.example/")),
+        ("edge", "named-new", "db", Some("new.example")),
+        ("edge", "named-elsewhere", "web", Some("third.example")),
+        ("edge", "third-by-component", "db", None),
+        ("team", "other-namespace", "web", None),
+    ] {
+        let mut version = component_version(namespace, name, component);
+        version.spec.registry = registry.map(ToOwned::to_owned);
+        world.component_versions.insert(ComponentVersionRecord::from(&version));
+    }
+    let old = RegistryRecord::from(&registry("edge", "r", "old.example"));
+    let moved = with(&old, |registry| {
+        registry.meta.generation = 2;
+        registry.host = "new.example".into();
+    });
+    let here = ["edge/by-component", "edge/named-old"];
+    assert_eq!(versions(&concerned(&world, None, Some(&old))), here, "it appears");
+    assert_eq!(versions(&concerned(&world, Some(&old), None)), here, "it goes");
+    let both = ["edge/by-component", "edge/named-new", "edge/named-old"];
+    assert_eq!(versions(&concerned(&world, Some(&old), Some(&moved))), both, "it moves");
+    let told = with(&old, |registry| registry.meta.resource_version = "2".into());
+    assert!(versions(&concerned(&world, Some(&old), Some(&told))).is_empty(), "its status");
+}
+
+#[test]
+fn a_component_concerns_its_protection_and_its_versions() {
     let spec = api::ComponentSpec { registry: "r.io".into(), repository: "web".into(), ..Default::default() };
     let component = ComponentRecord::from(&api::Component { metadata: meta("edge", "web"), spec });
-    assert_eq!(concerned(&world(), None, Some(&component)), ["ComponentProtection edge/web"]);
-    assert_eq!(concerned(&world(), Some(&component), None), ["ComponentProtection edge/web"]);
+    let wanted = ["ComponentProtection edge/web", "ComponentVersion edge/web-1"];
+    assert_eq!(concerned(&world(), None, Some(&component)), wanted);
+    assert_eq!(concerned(&world(), Some(&component), None), wanted);
+    let held = with(&component, |component| component.meta.finalizers = ["f".into()].into());
+    assert_eq!(concerned(&world(), Some(&component), Some(&held)), ["ComponentProtection edge/web"]);
 }
 
 #[test]
@@ -453,7 +518,13 @@ fn each_pair_of_a_grant_concerns_those_whose_reference_it_speaks_of() {
             "Target",
             &["ReleaseBinding team/hamburg-db", "Target edge/hamburg"],
         ),
-        ("edge", "RegistryBinding", "platform", "Target", &["Target edge/berlin"]),
+        (
+            "edge",
+            "RegistryBinding",
+            "platform",
+            "Target",
+            &["RegistryBinding platform/rb", "Target edge/berlin"],
+        ),
         ("edge", "RegistryBinding", "team", "Registry", &[]),
     ];
     for (namespace, from, from_namespace, to, wanted) in rows {

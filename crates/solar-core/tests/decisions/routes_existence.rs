@@ -52,13 +52,13 @@ fn a_release_binding_that_comes_or_goes_concerns_its_target_itself_and_the_prote
 }
 
 #[test]
-fn a_registry_binding_that_comes_or_goes_concerns_its_target_and_the_protection_of_its_registry() {
+fn a_registry_binding_that_comes_or_goes_concerns_its_target_itself_and_the_protection_of_its_registry() {
     let binding =
         || RegistryBindingRecord::from(&registry_binding("platform", "rb", "edge/berlin", "charts"));
     let mut terminating = binding();
     terminating.meta.terminating = true;
-    let wanted = ["RegistryProtection platform/charts", "Target edge/berlin"];
-    check(&binding(), &terminating, &wanted, &wanted[1..]);
+    let wanted = ["RegistryBinding platform/rb", "RegistryProtection platform/charts", "Target edge/berlin"];
+    check(&binding(), &terminating, &wanted, &[wanted[0], wanted[2]]);
 }
 
 #[test]
@@ -81,6 +81,7 @@ fn a_version_that_comes_or_goes_concerns_the_releases_that_name_it_and_the_prote
     terminating.meta.terminating = true;
     let wanted = [
         "ComponentProtection edge/web",
+        "ComponentVersion edge/web-1",
         "ComponentVersionProtection edge/web-1",
         "Release edge/web",
         "Target edge/berlin",

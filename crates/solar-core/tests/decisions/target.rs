@@ -6,7 +6,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, Time};
 use serde_json::json;
 use solar_api as api;
 use solar_api::names::{
-    COMPONENT_VERSION_REF_FINALIZER, REGISTRY_REF_FINALIZER, SUSPEND_ANNOTATION, TARGET_FINALIZER,
+    COMPONENT_VERSION_REF_FINALIZER, REGISTRY_REF_FINALIZER, RENDER_REQUEST_ANNOTATION, SUSPEND_ANNOTATION,
+    TARGET_FINALIZER,
 };
 use solar_core::target::{BindAnswer, TargetPlan, TargetStep};
 
@@ -36,6 +37,7 @@ fn words(plan: &TargetPlan) -> Vec<&'static str> {
             TargetStep::CreateBootstrapTask(_) => "CreateBootstrapTask",
             TargetStep::Unbind { .. } => "Unbind",
             TargetStep::DeleteTask { .. } => "DeleteTask",
+            TargetStep::RequestRender { .. } => "RequestRender",
             TargetStep::RemoveFinalizer => "RemoveFinalizer",
             TargetStep::Emit(event) => event.reason,
         })
@@ -1238,4 +1240,19 @@ fn names_at_their_limits_work() {
     assert!(
         model.tags.keys().all(|c| c.repository.len() <= 255 && c.base_url.as_ref() == "[2001:db8::1]:5000")
     );
+}
+
+// ---- render requests ----
+
+#[test]
+fn a_render_request_is_handed_to_each_task_once_and_told_of() {
+    let mut model = ready();
+    let annotations =
+        std::collections::BTreeMap::from([(RENDER_REQUEST_ANNOTATION.to_owned(), "again".to_owned())]);
+    model.targets.get_mut(&name(BERLIN)).unwrap().metadata.annotations = Some(annotations);
+    let plan = model.plan(BERLIN);
+    let handed = ["RequestRender", "Updated"];
+    assert_eq!(words(&plan), [handed, handed, handed].concat(), "two releases and the bootstrap");
+    model.carry_out(BERLIN, &plan);
+    assert_eq!(words(&model.plan(BERLIN)), [""; 0]);
 }

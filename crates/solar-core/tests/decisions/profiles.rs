@@ -1,0 +1,368 @@
+//! Which ReleaseBindings Profiles want, and whom a change of one concerns.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{
+    LabelSelector, LabelSelectorRequirement, OwnerReference,
+};
+use proptest::prelude::*;
+use solar_api as api;
+use solar_api::names::{PROFILE_FINALIZER, RELEASE_REF_FINALIZER};
+use solar_core::names;
+use solar_core::object::ObjectName;
+use solar_core::profile::{self, BindingOrder};
+use solar_core::record::{GrantRecord, ProfileRecord, ReleaseBindingRecord, ReleaseRecord, TargetRecord};
+use solar_core::routes::{Concerned, Routed};
+use solar_core::world::World;
+
+use crate::support::{at, grant, labels, meta, release, release_binding, target};
+
+fn held(mut meta: k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta, by: &str) -> api::Profile {
+    meta.finalizers = Some(vec![by.into()]);
+    api::Profile { metadata: meta, spec: api::ProfileSpec::default(), status: None }
+}
+
+/// A Profile `edge/canary` for Release `web` and Targets with `ring=canary`, which holds itself.
+fn canary() -> api::Profile {
+    let mut profile = held(meta("edge", "canary"), PROFILE_FINALIZER);
+    profile.spec.release_ref.name = "web".into();
+    profile.spec.target_selector =
+        LabelSelector { match_labels: Some(labels(&[("ring", "canary")])), match_expressions: None };
+    profile
+}
+
+fn invalid() -> LabelSelector {
+    let expression = LabelSelectorRequirement { key: "ring".into(), operator: "Near".into(), values: None };
+    LabelSelector { match_labels: None, match_expressions: Some(vec![expression]) }
+}
+
+fn a_target(namespace: &str, name: &str, ring: &str) -> TargetRecord {
+    let mut target = target(namespace, name, "charts");
+    target.metadata.labels = Some(labels(&[("ring", ring)]));
+    TargetRecord::from(&target)
+}
+
+fn a_release(name: &str, protected: bool) -> ReleaseRecord {
+    let mut release = release("edge", name, "web-1");
+    release.metadata.finalizers = protected.then(|| vec![RELEASE_REF_FINALIZER.into()]);
+    ReleaseRecord::from(&release)
+}
+
+fn world() -> World {
+    let mut world = World::default();
+    world.profiles.insert(ProfileRecord::from(&canary()));
+    world.releases.insert(a_release("web", true));
+    world.targets.insert(a_target("edge", "berlin", "canary"));
+    world
+}
+
+fn berlin() -> ObjectName {
+    ObjectName::new("edge", "berlin")
+}
+
+fn name_of(target: &ObjectName) -> String {
+    names::profile_binding("canary", "uid-edge-canary", target)
+}
+
+/// The binding that the Profile makes for `target`, as it is read back.
+fn made(target: &ObjectName, release: &str) -> api::ReleaseBinding {
+    let mut binding = release_binding("edge", &name_of(target), &target.to_string(), release);
+    binding.metadata.owner_references = Some(vec![OwnerReference {
+        kind: "Profile".into(),
+        name: "canary".into(),
+        uid: "uid-edge-canary".into(),
+        controller: Some(true),
+        ..Default::default()
+    }]);
+    binding
+}
+
+fn add(world: &mut World, binding: &api::ReleaseBinding) {
+    world.release_bindings.insert(ReleaseBindingRecord::from(binding));
+}
+
+/// The orders in short.
+fn orders(world: &World, target: &ObjectName) -> Vec<String> {
+    let short = |order: BindingOrder| match order {
+        BindingOrder::Create { profile, name, release } => {
+            format!("create {name} of {} to {release}", profile.name)
+        }
+        BindingOrder::Correct { binding, release } => format!("correct {} to {release}", binding.name.name),
+        BindingOrder::Delete { binding } => format!("delete {}", binding.name.name),
+        BindingOrder::Collision { with, .. } => format!("collides with {with}"),
+    };
+    profile::decide(world, target).into_iter().map(short).collect()
+}
+
+fn create() -> Vec<String> {
+    vec![format!("create {} of edge/canary to edge/web", name_of(&berlin()))]
+}
+
+#[test]
+fn a_selected_target_is_bound_once() {
+    let mut world = world();
+    assert_eq!(orders(&world, &berlin()), create());
+    add(&mut world, &made(&berlin(), "web"));
+    assert_eq!(orders(&world, &berlin()), Vec::<String>::new());
+}
+
+#[test]
+fn a_target_that_is_not_selected_or_is_going_is_not_bound() {
+    let mut world = world();
+    world.targets.insert(a_target("edge", "berlin", "stable"));
+    assert_eq!(orders(&world, &berlin()), Vec::<String>::new());
+    let mut going = a_target("edge", "berlin", "canary");
+    going.meta.terminating = true;
+    world.targets.insert(going);
+    assert_eq!(orders(&world, &berlin()), Vec::<String>::new());
+    // What is bound stays so until the Target is gone: its charts are still to be cleaned up.
+    add(&mut world, &made(&berlin(), "web"));
+    assert_eq!(orders(&world, &berlin()), Vec::<String>::new());
+    world.targets.remove(&berlin());
+    assert_eq!(orders(&world, &berlin()), [format!("delete {}", name_of(&berlin()))]);
+}
+
+#[test]
+fn a_label_that_stops_matching_takes_the_binding_away() {
+    let mut world = world();
+    add(&mut world, &made(&berlin(), "web"));
+    world.targets.insert(a_target("edge", "berlin", "stable"));
+    assert_eq!(orders(&world, &berlin()), [format!("delete {}", name_of(&berlin()))]);
+}
+
+#[test]
+fn nothing_is_bound_before_profile_and_release_are_held() {
+    let mut world = world();
+    world.releases.insert(a_release("web", false));
+    assert_eq!(orders(&world, &berlin()), Vec::<String>::new());
+    world.releases.insert(a_release("web", true));
+    let mut fresh = canary();
+    fresh.metadata.finalizers = None;
+    world.profiles.insert(ProfileRecord::from(&fresh));
+    assert_eq!(orders(&world, &berlin()), Vec::<String>::new());
+}
+
+#[test]
+fn another_release_corrects_the_binding_in_its_place_once_it_is_held() {
+    let mut world = world();
+    add(&mut world, &made(&berlin(), "web"));
+    let mut moved = canary();
+    moved.spec.release_ref.name = "shop".into();
+    world.profiles.insert(ProfileRecord::from(&moved));
+    assert_eq!(orders(&world, &berlin()), Vec::<String>::new(), "there is no such Release yet");
+    world.releases.insert(a_release("shop", false));
+    assert_eq!(orders(&world, &berlin()), Vec::<String>::new(), "it is not held yet");
+    world.releases.insert(a_release("shop", true));
+    assert_eq!(orders(&world, &berlin()), [format!("correct {} to edge/shop", name_of(&berlin()))]);
+}
+
+#[test]
+fn a_binding_that_somebody_pointed_elsewhere_is_pointed_back_by_the_target_of_its_name() {
+    let mut world = world();
+    let hamburg = ObjectName::new("edge", "hamburg");
+    world.targets.insert(a_target("edge", "hamburg", "stable"));
+    let mut moved = made(&berlin(), "web");
+    moved.spec.target_ref.name = "hamburg".into();
+    add(&mut world, &moved);
+    assert_eq!(orders(&world, &hamburg), Vec::<String>::new());
+    assert_eq!(orders(&world, &berlin()), [format!("correct {} to edge/web", name_of(&berlin()))]);
+}
+
+#[test]
+fn a_profile_that_is_going_takes_all_of_its_bindings_along() {
+    let mut world = world();
+    let mut moved = made(&berlin(), "web");
+    moved.spec.target_ref.name = "hamburg".into();
+    add(&mut world, &moved);
+    let mut going = ProfileRecord::from(&canary());
+    going.meta.terminating = true;
+    world.profiles.insert(going);
+    assert_eq!(orders(&world, &berlin()), Vec::<String>::new());
+    assert_eq!(
+        orders(&world, &ObjectName::new("edge", "hamburg")),
+        [format!("delete {}", name_of(&berlin()))],
+        "also those that somebody pointed elsewhere, and where the Target does not exist"
+    );
+}
+
+#[test]
+fn a_selector_that_cannot_be_asked_binds_nobody_and_takes_nothing_away() {
+    let mut world = world();
+    let mut broken = canary();
+    broken.spec.target_selector = invalid();
+    world.profiles.insert(ProfileRecord::from(&broken));
+    assert_eq!(orders(&world, &berlin()), Vec::<String>::new());
+    add(&mut world, &made(&berlin(), "web"));
+    assert_eq!(orders(&world, &berlin()), Vec::<String>::new());
+}
+
+#[test]
+fn what_others_made_is_left_alone() {
+    let mut world = world();
+    add(&mut world, &release_binding("edge", "by-hand", "berlin", "web"));
+    assert_eq!(orders(&world, &berlin()), create());
+    add(&mut world, &release_binding("edge", &name_of(&berlin()), "berlin", "other"));
+    assert_eq!(orders(&world, &berlin()), [format!("collides with edge/{}", name_of(&berlin()))]);
+    // A Profile of the same name, made again, does not know those of the earlier one: their owner reference ends them.
+    let mut earlier = made(&berlin(), "web");
+    earlier.metadata.owner_references.as_mut().unwrap()[0].uid = "earlier".into();
+    add(&mut world, &earlier);
+    assert_eq!(orders(&world, &berlin()), [format!("collides with edge/{}", name_of(&berlin()))]);
+}
+
+#[test]
+fn targets_of_another_namespace_are_selected_where_a_grant_there_allows_it() {
+    let mut world = world();
+    let there = ObjectName::new("far", "oslo");
+    world.targets.insert(a_target("far", "oslo", "canary"));
+    assert_eq!(orders(&world, &there), Vec::<String>::new());
+    let other = grant("far", "g", &[("Profile", "elsewhere"), ("Target", "edge")], &["Target"]);
+    world.grants.insert(GrantRecord::from(&other));
+    assert_eq!(orders(&world, &there), Vec::<String>::new());
+    world.grants.insert(GrantRecord::from(&grant("far", "g", &[("Profile", "edge")], &["Target"])));
+    assert_eq!(orders(&world, &there), [format!("create {} of edge/canary to edge/web", name_of(&there))]);
+    add(&mut world, &made(&there, "web"));
+    assert_eq!(orders(&world, &there), Vec::<String>::new());
+    world.grants.remove(&ObjectName::new("far", "g"));
+    assert_eq!(orders(&world, &there), [format!("delete {}", name_of(&there))], "the grant was revoked");
+}
+
+fn said(world: &World) -> (i64, String, String) {
+    let record = world.profiles.get(&ObjectName::new("edge", "canary")).unwrap();
+    let status = profile::status(world, record, at(1)).expect("a first status is always written");
+    let mut stored = (**record).clone();
+    stored.status = status.clone();
+    assert_eq!(profile::status(world, &stored, at(2)), None, "nothing is written twice");
+    let [ready] = status.conditions.as_slice() else { panic!("one condition") };
+    assert_eq!(ready.type_, "Ready");
+    (status.matched_targets, format!("{} {}", ready.status, ready.reason), ready.message.clone())
+}
+
+#[test]
+fn a_profile_says_how_many_targets_it_binds_and_what_keeps_it_from_more() {
+    let mut world = world();
+    assert_eq!((said(&world).0, said(&world).1.as_str()), (0, "True Bound"));
+    add(&mut world, &made(&berlin(), "web"));
+    assert_eq!((said(&world).0, said(&world).1.as_str()), (1, "True Bound"));
+    world.releases.remove(&ObjectName::new("edge", "web"));
+    let (bound, reason, message) = said(&world);
+    assert_eq!((bound, reason.as_str()), (1, "False ReleaseNotFound"));
+    assert!(message.contains("Release edge/web does not exist"), "{message}");
+    let mut broken = canary();
+    broken.spec.target_selector = invalid();
+    world.profiles.insert(ProfileRecord::from(&broken));
+    let (_, reason, message) = said(&world);
+    assert_eq!(reason, "False InvalidSelector");
+    assert!(
+        message.starts_with("spec.targetSelector.matchExpressions[0] has the operator \"Near\""),
+        "{message}"
+    );
+}
+
+fn concerned<R: Routed>(world: &World, old: Option<&R>, new: Option<&R>) -> Vec<String> {
+    let mut to = Concerned::new();
+    R::concerned(world, old, new, &mut to);
+    to.iter().map(ToString::to_string).filter(|key| key.starts_with("Profile")).collect()
+}
+
+#[test]
+fn a_label_wakes_the_bindings_of_its_target_only_and_only_when_a_profile_cares() {
+    let mut world = world();
+    for number in 0..100 {
+        world.targets.insert(a_target("edge", &format!("t{number}"), "canary"));
+    }
+    let (stable, canary) = (a_target("edge", "berlin", "stable"), a_target("edge", "berlin", "canary"));
+    assert_eq!(concerned(&world, Some(&stable), Some(&canary)), ["ProfileBindings edge/berlin"]);
+    let mut other = canary.clone();
+    other.labels.insert("zone".into(), "a".into());
+    assert_eq!(concerned(&world, Some(&canary), Some(&other)), Vec::<String>::new());
+    assert_eq!(concerned(&world, None, Some(&stable)), Vec::<String>::new());
+    assert_eq!(concerned(&world, None, Some(&canary)), ["ProfileBindings edge/berlin"]);
+    assert_eq!(concerned(&world, Some(&canary), None), ["ProfileBindings edge/berlin"]);
+}
+
+#[test]
+fn a_profile_concerns_itself_the_targets_in_its_scope_and_what_it_has_bound() {
+    let mut world = world();
+    world.targets.insert(a_target("far", "oslo", "canary"));
+    world.targets.insert(a_target("unrelated", "rome", "canary"));
+    world.grants.insert(GrantRecord::from(&grant("far", "g", &[("Profile", "edge")], &["Target"])));
+    add(&mut world, &made(&ObjectName::new("left", "kyiv"), "web"));
+    let all = [
+        "Profile edge/canary",
+        "ProfileBindings edge/berlin",
+        "ProfileBindings far/oslo",
+        "ProfileBindings left/kyiv",
+    ];
+    let old = ProfileRecord::from(&canary());
+    let mut new = old.clone();
+    new.status.matched_targets = 7;
+    assert_eq!(concerned(&world, Some(&old), Some(&new)), Vec::<String>::new(), "its own status");
+    new.meta.generation = 2;
+    assert_eq!(concerned(&world, Some(&old), Some(&new)), all);
+    let mut fresh = old.clone();
+    fresh.meta.finalizers = Box::default();
+    assert_eq!(concerned(&world, Some(&fresh), Some(&old)), all, "now bindings may be made");
+    let unheld = a_release("web", false);
+    assert_eq!(concerned(&world, Some(&unheld), Some(&a_release("web", true))), all, "its Release is held");
+    assert_eq!(
+        concerned(&world, Some(&a_release("other", false)), Some(&a_release("other", true))),
+        Vec::<String>::new()
+    );
+    let grant = GrantRecord::from(&grant("far", "g", &[("Profile", "edge")], &["Target"]));
+    assert_eq!(concerned(&world, Some(&grant), None), ["ProfileBindings far/oslo"]);
+}
+
+#[test]
+fn a_binding_that_was_changed_or_deleted_is_made_right_again() {
+    let world = world();
+    let binding = ReleaseBindingRecord::from(&made(&berlin(), "web"));
+    assert_eq!(concerned(&world, None, Some(&binding)), ["Profile edge/canary"], "it is counted");
+    let both = ["Profile edge/canary", "ProfileBindings edge/berlin"];
+    assert_eq!(concerned(&world, Some(&binding), None), both);
+    let mut changed = binding.clone();
+    changed.meta.generation = 2;
+    assert_eq!(concerned(&world, Some(&binding), Some(&changed)), both);
+    let mut written = binding.clone();
+    written.meta.resource_version = "2".into();
+    assert_eq!(concerned(&world, Some(&binding), Some(&written)), Vec::<String>::new());
+}
+
+proptest! {
+    /// Whatever the world is like, taking the orders leaves nothing to order, and nothing that others made is touched.
+    #[test]
+    fn orders_end(
+        ring in prop::sample::select(vec!["canary", "stable"]),
+        exists: bool,
+        held: bool,
+        terminating: bool,
+        bound in prop::sample::select(vec![None, Some("web"), Some("other")]),
+    ) {
+        let mut world = world();
+        world.targets.insert(a_target("edge", "berlin", ring));
+        if !exists {
+            world.targets.remove(&berlin());
+        }
+        world.releases.insert(a_release("web", held));
+        let mut profile = ProfileRecord::from(&canary());
+        profile.meta.terminating = terminating;
+        world.profiles.insert(profile);
+        add(&mut world, &release_binding("edge", "by-hand", "berlin", "web"));
+        if let Some(release) = bound {
+            add(&mut world, &made(&berlin(), release));
+        }
+        for order in profile::decide(&world, &berlin()) {
+            match order {
+                BindingOrder::Create { release, .. } => add(&mut world, &made(&berlin(), &release.name)),
+                BindingOrder::Correct { release, binding } => {
+                    prop_assert!(&*binding.name.name != "by-hand");
+                    add(&mut world, &made(&berlin(), &release.name));
+                }
+                BindingOrder::Delete { binding } => {
+                    prop_assert!(&*binding.name.name != "by-hand");
+                    world.release_bindings.remove(&binding.name);
+                }
+                BindingOrder::Collision { .. } => prop_assert!(false, "nobody has its name"),
+            }
+        }
+        prop_assert_eq!(profile::decide(&world, &berlin()), vec![]);
+    }
+}

@@ -1,0 +1,161 @@
+//! The actor of a ComponentVersion: holds the version and its Component, and says whether its descriptor is in the
+//! registry.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use solar_api::names::{COMPONENT_REF_FINALIZER, COMPONENT_VERSION_FINALIZER};
+use solar_api::{Component, ComponentVersion};
+use solar_core::availability::{self, Finding, Now, Step, Subject};
+use solar_core::object::{Meta, ObjectName};
+use solar_core::overlay::{Own, settle};
+use solar_core::record::ComponentVersionRecord;
+use solar_core::routes::{ActorKind, COMPONENT_VERSION};
+
+use super::finalizers::{ensure_own, protect, remove_own};
+use super::object::{NoRequest, Pass, PassError, Reconcile};
+use super::registry_actor;
+use super::system::Shared;
+use crate::adapters::kubernetes::Expect;
+use crate::messages::object::Answer;
+use crate::messages::registry_actor::{CheckAdmission, CheckManifest};
+
+/// Steps of one pass: at most a status, a question and a wait.
+const MOST_STEPS: usize = 8;
+/// How soon a question is asked again for which the registry actor had no room.
+const ASK_AGAIN: Duration = Duration::from_millis(500);
+
+/// ComponentVersions.
+pub struct ComponentVersionKind;
+
+/// Kept between passes.
+#[derive(Debug, Default)]
+pub struct Memory {
+    core: availability::Memory,
+    own: Option<Own<ComponentVersionRecord>>,
+    uid: Box<str>,
+}
+
+impl Reconcile for ComponentVersionKind {
+    const KIND: ActorKind = COMPONENT_VERSION;
+    type Request = NoRequest;
+    type Memory = Memory;
+    type Finding = ();
+
+    fn memory(_: &Shared, _: bool) -> Memory {
+        Memory::default()
+    }
+
+    async fn reconcile(pass: &mut Pass<Self>) -> Result<Option<Duration>, PassError> {
+        let Some(seen) = observe(pass) else { return Ok(None) };
+        take_in_answers(pass);
+        let version = seen.version;
+        let written = if version.meta.terminating {
+            // It is held here for nothing; a Release may hold it still.
+            remove_own::<ComponentVersion>(&pass.shared, &version.meta, COMPONENT_VERSION_FINALIZER).await?
+        } else {
+            ensure_own::<ComponentVersion>(&pass.shared, &version.meta, COMPONENT_VERSION_FINALIZER).await?
+        };
+        if let Some(written) = written {
+            keep(pass, &written);
+        }
+        if version.meta.terminating {
+            return Ok(None);
+        }
+        if let Some(component) = seen.component {
+            protect::<Component>(&pass.shared, &component, COMPONENT_REF_FINALIZER).await?;
+        }
+        check(pass).await
+    }
+
+    fn is_done(shared: &Shared, name: &ObjectName, _: &Memory) -> bool {
+        shared.cache.read().component_versions.get(name).is_none()
+    }
+}
+
+struct Seen {
+    version: Arc<ComponentVersionRecord>,
+    /// The Component, where it exists.
+    component: Option<Meta>,
+    subject: Result<Subject, Finding>,
+}
+
+/// The version as it is now; another of the same name starts with an empty memory.
+fn observe(pass: &Pass<ComponentVersionKind>) -> Option<Seen> {
+    let world = pass.shared.cache.read();
+    let watched = world.component_versions.get(&pass.name);
+    let mut memory = pass.memory();
+    let version = settle(watched, &mut memory.own)?;
+    watched?;
+    if memory.uid != version.meta.uid {
+        let own = memory.own.take();
+        *memory = Memory { own, uid: version.meta.uid.clone(), ..Memory::default() };
+    }
+    let component = world.components.get(&version.component).map(|component| component.meta.clone());
+    let subject = availability::subject(&world, &version);
+    Some(Seen { version, component, subject })
+}
+
+fn take_in_answers(pass: &mut Pass<ComponentVersionKind>) {
+    let now = pass.now();
+    let admission = pass.answers.remove(&registry_actor::key());
+    let result = pass.answers.remove(&registry_actor::results_key());
+    let mut memory = pass.memory();
+    match admission {
+        Some((Answer::Check(CheckAdmission::Started), _)) => memory.core.started(now),
+        Some((Answer::Check(CheckAdmission::Throttled { retry_after }), _)) => {
+            memory.core.throttled(retry_after, now);
+        }
+        _ => {}
+    }
+    if let Some((Answer::Checked(checked), _)) = result {
+        memory.core.checked(*checked);
+    }
+}
+
+/// Goes on with the check as far as it comes without waiting.
+async fn check(pass: &Pass<ComponentVersionKind>) -> Result<Option<Duration>, PassError> {
+    let options = pass.shared.options.availability;
+    for _ in 0..MOST_STEPS {
+        let Some(Seen { version, subject, .. }) = observe(pass) else { return Ok(None) };
+        let now = Now { moment: pass.now(), wall: pass.shared.clock.wall_exact() };
+        let step = availability::next(&version, &subject, &mut pass.memory().core, now, &options);
+        tracing::debug!(?step, "the next step");
+        match step {
+            Step::Wait(until) => return Ok(until.map(|until| until.saturating_sub(now.moment))),
+            Step::Ask { host, due } => {
+                let question = CheckManifest { version: pass.name.clone(), host, due };
+                let sent = pass.shared.checks.get().is_some_and(|checks| checks.try_send(question).is_ok());
+                if !sent {
+                    return Ok(Some(ASK_AGAIN));
+                }
+            }
+            Step::Write(status) => write_status(pass, &version, &status).await?,
+        }
+    }
+    Err(PassError::Other(format!("more than {MOST_STEPS} steps without an end")))
+}
+
+async fn write_status(
+    pass: &Pass<ComponentVersionKind>,
+    version: &ComponentVersionRecord,
+    status: &solar_api::ComponentVersionStatus,
+) -> Result<(), PassError> {
+    let expect = Expect { uid: &version.meta.uid, resource_version: Some(&version.meta.resource_version) };
+    let written = pass
+        .shared
+        .api
+        .write_status::<ComponentVersion, _>(&pass.name, expect, &version.status, status)
+        .await?;
+    if let Some(written) = written {
+        keep(pass, &written);
+    }
+    pass.memory().core.written();
+    Ok(())
+}
+
+/// Lays an own write over what is watched.
+fn keep(pass: &Pass<ComponentVersionKind>, written: &ComponentVersion) {
+    let since = pass.now();
+    pass.memory().own = Some(Own::Present { record: Arc::new(written.into()), since });
+}

@@ -1,0 +1,27 @@
+//! References between objects as they are written.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use solar_api::ObjectReference;
+use solar_core::object::ObjectName;
+
+use crate::adapters::kubernetes::Namespaced;
+
+/// `name` as a reference from an object of namespace `own`.
+pub fn reference(own: &str, name: &ObjectName) -> ObjectReference {
+    ObjectReference {
+        name: name.name.to_string(),
+        namespace: (*name.namespace != *own).then(|| name.namespace.to_string()),
+    }
+}
+
+/// An ownerReference to the `K` of this name and uid, as the controller.
+pub fn controlled_by<K: Namespaced>(owner: &ObjectName, uid: &str) -> OwnerReference {
+    OwnerReference {
+        api_version: K::api_version(&()).into_owned(),
+        kind: K::kind(&()).into_owned(),
+        name: owner.name.to_string(),
+        uid: uid.to_owned(),
+        controller: Some(true),
+        block_owner_deletion: Some(true),
+    }
+}

@@ -1,0 +1,313 @@
+//! Checks in virtual time: how many, when, in which order, and what survives.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use kube_embedded::{Server, Verb};
+use serde_json::json;
+use solar_controller::actors::pass::Verdict;
+use solar_controller::actors::system::Options;
+use solar_controller::dev::registry::{Access, Behaviour, Fault, RegistryOperation, RegistryStore};
+use tokio::time::Instant;
+
+use crate::scene::{self, HOST, NAMESPACE, REPOSITORY, reason};
+use crate::support::{self, Simulation, on_paused_time};
+
+/// When a check arrived at the registry, and the repository that it was about.
+type Log = Arc<Mutex<Vec<(Duration, String)>>>;
+
+/// Notes every look at a manifest; `fault` decides what becomes of it.
+fn watch(store: &RegistryStore, fault: impl Fn(&str) -> Fault + Send + 'static) -> Log {
+    let log = Log::default();
+    let (kept, began) = (log.clone(), Instant::now());
+    store.set_faults(move |request| {
+        if request.operation == RegistryOperation::HeadManifest {
+            kept.lock().unwrap().push((began.elapsed(), request.repository.clone()));
+            return fault(&request.repository);
+        }
+        Fault::None
+    });
+    log
+}
+
+fn world() -> (Server, RegistryStore) {
+    let (server, _) = support::world();
+    scene::install_component(&server);
+    (server, RegistryStore::new(Behaviour::default(), Access::Open))
+}
+
+/// A day between two regular checks, so that only the first ones are seen.
+fn once() -> Options {
+    let mut options = support::options();
+    options.availability.interval = Duration::from_secs(24 * 3_600);
+    options
+}
+
+/// `count` versions on `host` under names that begin with `name`, each with a repository of its own.
+fn install_versions(server: &Server, name: &str, host: &str, count: usize, digest: &str) {
+    for number in 0..count {
+        let mut version = scene::version(&format!("{name}-{number:05}"), host, digest);
+        version["spec"]["namespace"] = json!(name);
+        version["spec"]["componentName"] = json!(format!("c{number}"));
+        scene::install(server, version);
+    }
+}
+
+fn all_have(server: &Server, reason: &str) -> bool {
+    server.objects("ComponentVersion").all(|version| version["status"]["conditions"][0]["reason"] == reason)
+}
+
+/// The most arrivals within any `window`.
+fn most_within(arrivals: &[(Duration, String)], window: Duration) -> usize {
+    let within = |(start, _): &(Duration, String)| {
+        arrivals.iter().filter(|(at, _)| *at >= *start && *at < *start + window).count()
+    };
+    arrivals.iter().map(within).max().unwrap_or_default()
+}
+
+#[test]
+fn versions_that_are_due_together_are_checked_ten_a_second_after_a_burst_of_twenty() {
+    on_paused_time(|| async {
+        let (server, store) = world();
+        let log = watch(&store, |_| Fault::None);
+        scene::install(&server, scene::registry("r", HOST));
+        install_versions(&server, "many", HOST, 320, &scene::descriptor("none").digest().to_string());
+        let sim = Simulation::over(server, store, once());
+        sim.until("all were checked", |sim| all_have(&sim.server, "DescriptorMissingPending")).await;
+        let arrivals = log.lock().unwrap().clone();
+        assert_eq!(arrivals.len(), 320, "each once");
+        let first = arrivals[0].0;
+        let at_once = arrivals.iter().filter(|(at, _)| *at - first < Duration::from_millis(50)).count();
+        assert_eq!(at_once, 20);
+        let last = arrivals[319].0 - first;
+        assert!(
+            (29.9..=30.1).contains(&last.as_secs_f64()),
+            "three hundred more take half a minute: {last:?}"
+        );
+        assert!(most_within(&arrivals[20..], Duration::from_secs(10)) <= 101);
+        sim.shut_down().await;
+    });
+}
+
+#[test]
+fn a_slow_registry_is_asked_four_times_at_once_and_everybody_has_a_turn() {
+    on_paused_time(|| async {
+        let (server, store) = world();
+        let log = watch(&store, |_| Fault::Latency(Duration::from_secs(2)));
+        scene::install(&server, scene::registry("r", HOST));
+        install_versions(&server, "many", HOST, 60, &scene::descriptor("none").digest().to_string());
+        let sim = Simulation::over(server, store, once());
+        sim.until("four run", |sim| sim.store.log().len() == 4 || !log.lock().unwrap().is_empty()).await;
+        let snapshot = sim.running.checks_snapshot().await.unwrap();
+        assert_eq!((snapshot.running.len(), snapshot.queued), (4, 56));
+        assert!(snapshot.next_slot_seconds.is_some());
+        sim.until("all were checked", |sim| all_have(&sim.server, "DescriptorMissingPending")).await;
+        let arrivals = log.lock().unwrap().clone();
+        assert_eq!(arrivals.len(), 60);
+        let last = (arrivals[59].0 - arrivals[0].0).as_secs_f64();
+        assert!((28.0..=28.2).contains(&last), "two a second: {last}");
+        assert_eq!(most_within(&arrivals, Duration::from_millis(1_990)), 4);
+        sim.shut_down().await;
+    });
+}
+
+#[test]
+fn a_host_that_hangs_does_not_hold_up_another() {
+    on_paused_time(|| async {
+        let (server, store) = world();
+        let log = watch(
+            &store,
+            |repository| {
+                if repository.starts_with("hangs") { Fault::Hang } else { Fault::None }
+            },
+        );
+        scene::install(&server, scene::registry("r", HOST));
+        scene::install(&server, scene::registry("hangs", "hangs.example"));
+        let digest = scene::descriptor("none").digest().to_string();
+        install_versions(&server, "hangs", "hangs.example", 40, &digest);
+        install_versions(&server, "fine", HOST, 40, &digest);
+        let sim = Simulation::over(server, store, once());
+        sim.until("the healthy ones were checked", |sim| {
+            (0..40)
+                .all(|number| reason(&sim.server, &format!("fine-{number:05}")) == "DescriptorMissingPending")
+        })
+        .await;
+        let arrivals = log.lock().unwrap().clone();
+        let took = arrivals.iter().filter(|(_, r)| r.starts_with("fine")).map(|(at, _)| *at).max().unwrap();
+        assert!(took < Duration::from_secs(16), "at worst it waits for the hanging ones once: {took:?}");
+        sim.until("the others say so", |sim| {
+            (0..40).all(|number| reason(&sim.server, &format!("hangs-{number:05}")) == "RegistryUnreachable")
+        })
+        .await;
+        sim.shut_down().await;
+    });
+}
+
+#[test]
+fn whoever_is_gone_when_its_turn_comes_costs_nothing() {
+    on_paused_time(|| async {
+        let (server, store) = world();
+        let log = watch(&store, |_| Fault::None);
+        scene::install(&server, scene::registry("r", HOST));
+        let digest = scene::descriptor("none").digest().to_string();
+        install_versions(&server, "a", HOST, 40, &digest);
+        install_versions(&server, "b", HOST, 400, &digest);
+        install_versions(&server, "c", HOST, 40, &digest);
+        let sim = Simulation::over(server, store, once());
+        sim.until("the first are checked", |_| log.lock().unwrap().len() >= 30).await;
+        for number in 0..400 {
+            let path = format!(
+                "/apis/solar.opendefense.cloud/v1alpha1/namespaces/{NAMESPACE}/componentversions/b-{number:05}"
+            );
+            sim.delete(&path).await;
+        }
+        sim.until("the others were checked", |sim| {
+            sim.server.count("ComponentVersion") == 80 && all_have(&sim.server, "DescriptorMissingPending")
+        })
+        .await;
+        let arrivals = log.lock().unwrap().clone();
+        assert!(arrivals.len() < 120, "{} checks for eighty that stayed", arrivals.len());
+        let last = (arrivals.last().unwrap().0 - arrivals[0].0).as_secs_f64();
+        assert!(last < 10.0, "{last}");
+        assert_eq!(sim.running.checks_snapshot().await.unwrap().queued, 0);
+        sim.shut_down().await;
+    });
+}
+
+#[test]
+fn a_version_turns_red_after_the_grace_period_heals_at_once_and_an_error_is_never_red() {
+    on_paused_time(|| async {
+        let (server, store) = world();
+        scene::install(&server, scene::registry("r", HOST));
+        let digest = scene::descriptor("content").digest().to_string();
+        scene::install(&server, scene::version("v", HOST, &digest));
+        let sim = Simulation::over(server, store, support::options());
+        sim.until("it is missing", |sim| reason(&sim.server, "v") == "DescriptorMissingPending").await;
+        let began = Instant::now();
+        tokio::time::sleep(Duration::from_secs(890)).await;
+        assert_eq!(reason(&sim.server, "v"), "DescriptorMissingPending");
+        tokio::time::sleep(Duration::from_secs(13)).await;
+        assert_eq!(reason(&sim.server, "v"), "DescriptorMissing", "{:?}", began.elapsed());
+        sim.store.set_faults(|_| Fault::status(503, ""));
+        tokio::time::sleep(Duration::from_secs(301)).await;
+        assert_eq!(reason(&sim.server, "v"), "RegistryUnreachable");
+        sim.store.clear_faults();
+        tokio::time::sleep(Duration::from_secs(301)).await;
+        assert_eq!(reason(&sim.server, "v"), "DescriptorMissingPending", "the grace period begins anew");
+        scene::push(&sim.store, REPOSITORY, "content").await;
+        tokio::time::sleep(Duration::from_secs(301)).await;
+        assert_eq!(reason(&sim.server, "v"), "DescriptorAvailable");
+        sim.shut_down().await;
+    });
+}
+
+#[test]
+fn the_grace_period_survives_the_process() {
+    on_paused_time(|| async {
+        let (server, store) = world();
+        scene::install(&server, scene::registry("r", HOST));
+        let digest = scene::descriptor("content").digest().to_string();
+        scene::install(&server, scene::version("v", HOST, &digest));
+        let first = Simulation::over(server.clone(), store.clone(), support::options());
+        first.until("it is missing", |sim| reason(&sim.server, "v") == "DescriptorMissingPending").await;
+        tokio::time::sleep(Duration::from_secs(600)).await;
+        first.shut_down().await;
+        // Another process: a clock of its own, that shows the same time.
+        let epoch = "2026-01-01T00:10:00Z".parse().unwrap();
+        let options = support::options();
+        let running = support::start_at(&server, &store, options, "second", epoch);
+        tokio::time::sleep(Duration::from_secs(290)).await;
+        assert_eq!(reason(&server, "v"), "DescriptorMissingPending");
+        tokio::time::sleep(Duration::from_secs(15)).await;
+        assert_eq!(reason(&server, "v"), "DescriptorMissing");
+        running.shut_down().await;
+    });
+}
+
+#[test]
+fn a_check_that_changes_nothing_writes_nothing_and_an_hour_has_one_for_each_interval() {
+    on_paused_time(|| async {
+        let (server, store) = world();
+        scene::install(&server, scene::registry("r", HOST));
+        let digest = scene::push(&store, REPOSITORY, "content").await;
+        for number in 0..30 {
+            scene::install(&server, scene::version(&format!("v-{number}"), HOST, digest.as_str()));
+        }
+        let sim = Simulation::over(server, store, support::options());
+        sim.until("all are there", |sim| all_have(&sim.server, "DescriptorAvailable")).await;
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        sim.server.reset_requests();
+        let log = watch(&sim.store, |_| Fault::None);
+        tokio::time::sleep(Duration::from_secs(3_600)).await;
+        assert_eq!(log.lock().unwrap().len(), 30 * 12);
+        // Watches are renewed for ever.
+        let requests = sim.server.requests();
+        let asked: Vec<_> = requests.iter().filter(|request| request.verb != Verb::Watch).collect();
+        assert!(asked.is_empty(), "{asked:?}");
+        sim.shut_down().await;
+    });
+}
+
+#[test]
+fn the_registry_actor_starts_again_without_losing_a_version_or_asking_more_often() {
+    for how in [Verdict::Panic, Verdict::Stop] {
+        on_paused_time(move || async move {
+            let (server, store) = world();
+            let log = watch(&store, |_| Fault::Latency(Duration::from_millis(300)));
+            scene::install(&server, scene::registry("r", HOST));
+            let digest = scene::descriptor("none").digest().to_string();
+            install_versions(&server, "many", HOST, 120, &digest);
+            let ends = Arc::new(Mutex::new(0));
+            let hook = {
+                let ends = ends.clone();
+                move |label: &str| {
+                    if label != "the registry actor handles the end of a check" {
+                        return Verdict::Go;
+                    }
+                    let mut ends = ends.lock().unwrap();
+                    *ends += 1;
+                    // In the middle of the round.
+                    if *ends == 50 { how } else { Verdict::Go }
+                }
+            };
+            let spawner = solar_controller::actors::pass::Spawner::hooked(Arc::new(hook));
+            let running = support::start_hooked(&server, &store, once(), "controller", spawner);
+            let client = server.client("default");
+            let sim = Simulation { server, store, client, running };
+            sim.until("all were checked", |sim| all_have(&sim.server, "DescriptorMissingPending")).await;
+            let snapshot = sim.running.checks_snapshot().await.unwrap();
+            assert_eq!((snapshot.restarts, snapshot.queued, snapshot.running.len()), (1, 0, 0));
+            let arrivals = log.lock().unwrap().clone();
+            // Those that ran are asked for once more, some of them before they were told that they ran.
+            assert!((120..=124).contains(&arrivals.len()), "{}", arrivals.len());
+            assert!(most_within(&arrivals, Duration::from_secs(10)) <= 121);
+            sim.shut_down().await;
+        });
+    }
+}
+
+#[test]
+fn a_check_that_panics_is_no_absence_and_ends_nothing() {
+    on_paused_time(|| async {
+        let (server, store) = world();
+        scene::install(&server, scene::registry("r", HOST));
+        let digest = scene::push(&store, REPOSITORY, "content").await;
+        scene::install(&server, scene::version("v", HOST, digest.as_str()));
+        let hit = Arc::new(Mutex::new(false));
+        let hook = {
+            let hit = hit.clone();
+            move |label: &str| {
+                let first =
+                    label.starts_with("check of ") && !std::mem::replace(&mut *hit.lock().unwrap(), true);
+                if first { Verdict::Panic } else { Verdict::Go }
+            }
+        };
+        let spawner = solar_controller::actors::pass::Spawner::hooked(Arc::new(hook));
+        let running = support::start_hooked(&server, &store, support::options(), "controller", spawner);
+        let client = server.client("default");
+        let sim = Simulation { server, store, client, running };
+        sim.until("it says so", |sim| reason(&sim.server, "v") == "RegistryUnreachable").await;
+        sim.until("the next one works", |sim| reason(&sim.server, "v") == "DescriptorAvailable").await;
+        sim.shut_down().await;
+    });
+}

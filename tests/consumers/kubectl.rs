@@ -1,0 +1,299 @@
+//! The commands of README.md say the same to `dev` and to a real API server with `run` beside it.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use serde_json::{Value, json};
+use test_bed::{ADMIN, Cluster, Generation, Process, Registry, wait_until};
+
+/// The password of `solar` is that of the examples.
+const USERS: &str = "solar:$2y$05$abcdefghijklmnopqrstuu7np.w7oY8TATtucaSYXLv4FQhNJ7EHu\n";
+const EXAMPLES: [&str; 3] = ["01-platform.yaml", "02-releases.yaml", "03-targets.yaml"];
+
+/// A controller with an API server and a registry.
+struct World {
+    kubectl: PathBuf,
+    kubeconfig: PathBuf,
+    folder: PathBuf,
+    registry: String,
+    /// `dev` or `run`.
+    program: Process,
+    /// Beside `run`; ended with the test.
+    _servers: Option<(Cluster, Registry)>,
+}
+
+fn program(folder: &Path) -> Process {
+    Process::new(Path::new(env!("CARGO_BIN_EXE_solar-controller")), &folder.join("log"))
+}
+
+impl World {
+    /// All in one process.
+    fn dev(kubectl: &Path) -> Self {
+        let folder = test_bed::folder("dev");
+        let port = test_bed::free_port();
+        let process = program(&folder).args([
+            "dev".to_owned(),
+            "--no-examples".to_owned(),
+            "--api-address=127.0.0.1:0".to_owned(),
+            format!("--registry-address=127.0.0.1:{port}"),
+            format!("--data-dir={}", folder.join("data").display()),
+        ]);
+        process.start_until(|| process.log().contains("Ctrl-C ends it"));
+        Self {
+            kubectl: kubectl.to_owned(),
+            kubeconfig: folder.join("data/kubeconfig"),
+            folder,
+            registry: format!("127.0.0.1:{port}"),
+            program: process,
+            _servers: None,
+        }
+    }
+
+    /// A process for each part; `run` has the permissions of deploy/base and no others.
+    fn real(kubectl: &Path) -> Option<Self> {
+        // It asks for a permission where an owner reference blocks a deletion.
+        let plugin = "--enable-admission-plugins=OwnerReferencesPermissionEnforcement";
+        let cluster = Cluster::builder().flag(plugin).with_controllers().start()?;
+        let registry = Registry::builder(Generation::Three).htpasswd(USERS).start()?;
+        let folder = test_bed::folder("run");
+        let own = folder.join("own.kubeconfig");
+        let program = program(&folder).args([
+            "run".to_owned(),
+            format!("--kubeconfig={}", own.display()),
+            "--health-bind-address=off".to_owned(),
+            "--metrics-bind-address=off".to_owned(),
+            // As in `dev`: nobody was here before.
+            "--takeover-wait=0s".to_owned(),
+        ]);
+        let kubeconfig = cluster.kubeconfig(ADMIN);
+        let world = Self {
+            kubectl: kubectl.to_owned(),
+            kubeconfig: kubeconfig.clone(),
+            folder,
+            registry: registry.host(),
+            program,
+            _servers: Some((cluster, registry)),
+        };
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+        world.ok(&["apply", "--server-side", "-f", root.join("crds").to_str().unwrap()]);
+        world.ok(&["wait", "--for=condition=Established", "crd", "--all", "--timeout=2m"]);
+        world.ok(&["apply", "-k", root.join("deploy/base").to_str().unwrap()]);
+
+        let token = world.ok(&["create", "token", "solar-controller", "-n", "solar-system"]);
+        let mut config: Value = serde_json::from_slice(&std::fs::read(kubeconfig).unwrap()).unwrap();
+        config["users"][0]["user"] = json!({ "token": token.trim() });
+        std::fs::write(own, config.to_string()).unwrap();
+        world.program.start();
+        Some(world)
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(&self.kubectl);
+        command.args(arguments).env("KUBECONFIG", &self.kubeconfig).env("HOME", &self.folder);
+        command.stdin(Stdio::null());
+        command
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().unwrap()
+    }
+
+    /// What a command prints that succeeds.
+    fn ok(&self, arguments: &[&str]) -> String {
+        let output = self.run(arguments);
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "kubectl {arguments:?}: {error}\n{}", self.program.log());
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// Exit code and all that a command prints, without what differs between any two clusters.
+    fn said(&self, arguments: &[&str]) -> String {
+        let output = self.run(arguments);
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).replace(&self.registry, "REGISTRY");
+        let (out, err) = (text(&output.stdout), text(&output.stderr));
+        format!("{:?}\n{}\n{}", output.status.code(), plain(&out), plain(&err))
+    }
+
+    fn apply_examples(&self) -> String {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples");
+        let mut said = String::new();
+        for name in EXAMPLES {
+            let text = std::fs::read_to_string(folder.join(name)).unwrap();
+            let file = self.folder.join(name);
+            std::fs::write(&file, text.replace("127.0.0.1:5000", &self.registry)).unwrap();
+            said += &self.said(&["apply", "-f", file.to_str().unwrap()]);
+        }
+        said
+    }
+
+    /// Waits until all Targets are ready with what they should have now.
+    fn settled(&self) {
+        let every = |path: &str| -> Vec<String> {
+            let path = format!("jsonpath={{range .items[*]}}{path}{{\"\\n\"}}{{end}}");
+            let shown = self.ok(&["get", "targets", "-n", "fleet", "-o", &path]);
+            shown.lines().map(str::to_owned).collect()
+        };
+        wait_until("all Targets are ready", || {
+            let ready = every(
+                "{.metadata.generation}={.status.conditions[?(@.type==\"Ready\")].observedGeneration} \
+                 {.status.conditions[?(@.type==\"Ready\")].status}",
+            );
+            ready.len() == 4
+                && ready.iter().all(|line| {
+                    let (generations, status) = line.split_once(' ').unwrap();
+                    let (wanted, seen) = generations.split_once('=').unwrap();
+                    wanted == seen && status == "True"
+                })
+        })
+        .unwrap_or_else(|late| panic!("{late}\n{:?}\n{}", every("{.status}"), self.program.log()));
+    }
+}
+
+/// Without times, ages, versions of objects, hashes in names, uids and widths of columns; lines in the order of what is left.
+fn plain(text: &str) -> String {
+    let is_version = |line: &&str| line.contains("resourceVersion:") || line.contains("Resource Version:");
+    let words = |line: &str| line.split_whitespace().map(word).collect::<Vec<_>>().join(" ");
+    let mut lines: Vec<String> = text.lines().filter(|line| !is_version(line)).map(words).collect();
+    lines.sort();
+    lines.join("\n")
+}
+
+fn word(word: &str) -> String {
+    let is_uid = word.len() == 36 && word.split('-').map(str::len).eq([8, 4, 4, 4, 12]);
+    let is_time = word.trim_matches('"').parse::<jiff::Timestamp>().is_ok();
+    if is_uid || is_time {
+        return "ANY".to_owned();
+    }
+    let is_age = word.len() < 8
+        && word.starts_with(|c: char| c.is_ascii_digit())
+        && word.ends_with(['s', 'm'])
+        && word.chars().all(|c| c.is_ascii_digit() || "ms".contains(c));
+    if is_age {
+        return "AGE".to_owned();
+    }
+    // A hash is eight hexadecimal digits or more between other characters.
+    let mut shown = String::new();
+    for part in word.split_inclusive(|c: char| !c.is_ascii_alphanumeric()) {
+        let (body, end) = match part.char_indices().next_back() {
+            Some((at, last)) if !last.is_ascii_alphanumeric() => part.split_at(at),
+            _ => (part, ""),
+        };
+        let is_hash = body.len() >= 8 && body.chars().all(|c| c.is_ascii_hexdigit());
+        shown += if is_hash { "HASH" } else { body };
+        shown += end;
+    }
+    shown
+}
+
+#[test]
+fn hashes_and_ages_are_left_out_and_nothing_else() {
+    assert_eq!(plain("b  2m10s\na   v0.0.1-0a1b2c3d 5s 10"), "a v0.0.1-HASH AGE 10\nb AGE");
+    assert_eq!(plain("render-rel-web-e3118c6a:True deadline"), "render-rel-web-HASH:True deadline");
+}
+
+/// The commands of README.md and what else a user looks with.
+fn looks() -> Vec<Vec<&'static str>> {
+    let mut looks: Vec<Vec<&str>> = [
+        "get targets -A -o wide",
+        "get rendertasks,renderartifacts,renderbindings -n fleet",
+        "get releases -n fleet",
+        "get targets -n fleet",
+        "get all -n fleet",
+        "get tgt,rel,rlb,prf,cv,comp,reg,rb,rg -A",
+        "get target edge-1 -n fleet -o jsonpath={.spec}",
+        "get releases -A --field-selector spec.componentVersionRef.name=web-1.0.0 -o name",
+        "get targets -A -l stage=production -o name",
+        "get target nobody -n fleet",
+        "get rendertasks -n fleet -o custom-columns=KIND:.kind,OWNER:.spec.ownerName,TYPE:.spec.type",
+        "api-resources --api-group solar.opendefense.cloud",
+        "describe target edge-1 -n fleet --show-events=false",
+        "get release web-next -n fleet -o yaml",
+        "explain target.spec",
+        "explain release.spec.values",
+        "wait --for=condition=Ready target --all -n fleet --timeout=1m",
+        "auth can-i create targets -n fleet",
+    ]
+    .iter()
+    .map(|line| line.split(' ').collect())
+    .collect();
+    // Deletions and refusals, all without effect.
+    for line in [
+        "delete target edge-1 -n fleet --dry-run=server",
+        "patch release web-next -n fleet --type merge --dry-run=server -p {\"spec\":{\"priority\":\"high\"}}",
+        "patch release web-next -n fleet --type merge -p {\"spec\":{\"uniqueName\":\"Not-A-Label\"}}",
+        "label target edge-1 -n fleet a=!!",
+    ] {
+        looks.push(line.split(' ').collect());
+    }
+    looks
+}
+
+/// The first lines that a watch prints.
+fn watched(world: &World, arguments: &[&str], lines: usize) -> String {
+    use std::io::{BufRead as _, BufReader};
+    let mut child = world.command(arguments).stdout(Stdio::piped()).spawn().unwrap();
+    let output = BufReader::new(child.stdout.take().unwrap());
+    let text: Vec<String> = output.lines().take(lines).map(Result::unwrap).collect();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    plain(&text.join("\n"))
+}
+
+#[test]
+fn kubectl_says_the_same_of_dev_and_of_a_real_cluster() {
+    let Some(kubectl) = test_bed::tool("kubectl") else { return };
+    let Some(real) = World::real(&kubectl) else { return };
+    let dev = World::dev(&kubectl);
+    let both = [&dev, &real];
+
+    let [applied, expected] = both.map(World::apply_examples);
+    assert_eq!(applied, expected, "kubectl apply");
+    assert_eq!(applied.matches(" created").count(), 23, "{applied}");
+    both.into_iter().for_each(World::settled);
+
+    let mut differences = Vec::new();
+    let mut compare = |arguments: &[&str]| {
+        let [dev, real] = both.map(|world| world.said(arguments));
+        if dev != real {
+            differences.push(format!("kubectl {}\ndev says {dev}\nreal says {real}", arguments.join(" ")));
+        }
+    };
+    for arguments in looks() {
+        compare(&arguments);
+    }
+    let values = "{\"spec\":{\"values\":{\"replicaCount\":3}}}";
+    compare(&["patch", "release", "web-next", "-n", "fleet", "--type", "merge", "-p", values]);
+    for world in both {
+        wait_until("the change has arrived", || {
+            let path = "jsonpath={.status.bootstrapVersion}";
+            world.ok(&["get", "target", "lab", "-n", "fleet", "-o", path]) == "2"
+        })
+        .unwrap();
+        world.settled();
+    }
+    compare(&["get", "targets", "-n", "fleet"]);
+    compare(&["delete", "target", "lab", "-n", "fleet", "--timeout=2m"]);
+    for world in both {
+        wait_until("its charts are gone", || {
+            let path = "jsonpath={.items[*].spec.repository}";
+            !world.ok(&["get", "renderartifacts", "-n", "fleet", "-o", path]).contains("bootstrap-lab")
+        })
+        .unwrap();
+    }
+    for kind in ["rendertasks", "renderartifacts", "renderbindings", "targets"] {
+        // What the Target shared with others goes at its own pace.
+        let list = ["get", kind, "-n", "fleet", "-o", "name"];
+        wait_until("as much is left", || dev.said(&list) == real.said(&list)).ok();
+        compare(&list);
+    }
+    let releases = real.ok(&["get", "releases", "-n", "fleet", "--no-headers"]).lines().count();
+    let watch = ["get", "releases", "-n", "fleet", "--watch"];
+    assert_eq!(
+        watched(&dev, &watch, releases + 1),
+        watched(&real, &watch, releases + 1),
+        "kubectl get --watch"
+    );
+    assert!(differences.is_empty(), "{}", differences.join("\n\n"));
+    let log = real.program.log();
+    assert!(!log.contains("orbidden"), "a permission is missing: {log}");
+}
