@@ -168,7 +168,7 @@ mod tests {
                 StorageError::Corrupt { offset, .. } => assert!(offset <= index, "byte {index}: {offset}"),
                 // Where the number stands, another one is no damage that could be told from another format.
                 StorageError::Format { .. } => assert_eq!(index, super::MAGIC.len()),
-                other => panic!("{other}"),
+                other @ StorageError::Io { .. } => panic!("{other}"),
             }
         }
     }
