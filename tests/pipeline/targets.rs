@@ -155,6 +155,10 @@ fn a_registry_that_moves_to_another_host_gets_the_charts_there_and_old_tags_wait
             sim.patch("renderartifacts", "fleet", &artifact, change).await;
         }
         sim.until("the old artifacts are gone", |sim| old(sim).is_empty()).await;
+        sim.until("the Registry of the mend is let go", |sim| {
+            sim.server.get_object("Registry", "fleet", "old").unwrap()["metadata"]["finalizers"].is_null()
+        })
+        .await;
         assert!(is_ready(&sim, "one"));
         sim.shut_down().await;
     });
@@ -502,6 +506,54 @@ fn a_stale_chart_outlives_the_bootstrap_that_replaced_it_for_the_grace_period() 
         assert!(sim.tags().is_superset(&first) && sim.tags().len() == 4, "{:?}", sim.tags());
         pass(Duration::from_secs(30)).await;
         assert!(sim.tags().is_disjoint(&first) && sim.tags().len() == 2, "{:?}", sim.tags());
+        sim.shut_down().await;
+    });
+}
+
+#[test]
+fn a_registry_that_only_artifacts_need_is_held_until_their_tags_are_gone() {
+    on_paused_time(|| async {
+        let sim = ready().await;
+        sim.server.install(registry("fleet", "second", "push")).unwrap();
+        let artifact = sim.server.objects("RenderArtifact").next().unwrap()["metadata"]["name"].clone();
+        let artifact = artifact.as_str().unwrap().to_owned();
+        // Nobody binds again meanwhile.
+        let suspended = json!({ "solar.opendefense.cloud/suspend": "true" });
+        sim.patch("targets", "fleet", "one", json!({ "metadata": { "annotations": suspended } })).await;
+        sim.until("it rests", |sim| says(sim, "one", "Ready") == "False Suspended").await;
+        // No binding names a Registry any more, so that nobody pins the artifact back.
+        for binding in sim.server.objects("RenderBinding").collect::<Vec<_>>() {
+            let name = binding["metadata"]["name"].as_str().unwrap();
+            sim.patch("renderbindings", "fleet", name, json!({ "spec": { "registryRef": null } })).await;
+        }
+        let change = json!({ "spec": { "registryRef": { "name": "second" } } });
+        sim.patch("renderartifacts", "fleet", &artifact, change).await;
+        let held = |sim: &Simulation| {
+            let second = sim.server.get_object("Registry", "fleet", "second").unwrap_or_default();
+            second["metadata"]["finalizers"] == json!(["solar.opendefense.cloud/registry-ref"])
+        };
+        sim.until("it is held", held).await;
+        sim.delete(&format!("{HERE}/registries/second")).await;
+        pass(A_WHILE).await;
+        assert!(held(&sim), "{}", sim.describe());
+        scene::delete_target(&sim, "one").await;
+        scene::until_all_gone(&sim).await;
+        sim.until("it is gone", |sim| sim.server.get_object("Registry", "fleet", "second").is_none()).await;
+        sim.shut_down().await;
+    });
+}
+
+#[test]
+fn a_render_request_brings_a_tag_back_that_somebody_deleted() {
+    on_paused_time(|| async {
+        let sim = ready().await;
+        let before = sim.tags();
+        for (repository, tag) in sim.store.all_tags().into_keys() {
+            sim.store.remove_tag(&repository, &tag);
+        }
+        let annotations = json!({ "solar.opendefense.cloud/render-request": "where are they" });
+        sim.patch("targets", "fleet", "one", json!({ "metadata": { "annotations": annotations } })).await;
+        sim.until("they are there again", |sim| sim.tags() == before && is_ready(sim, "one")).await;
         sim.shut_down().await;
     });
 }

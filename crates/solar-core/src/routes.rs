@@ -191,8 +191,17 @@ fn held_changed(old: Option<&Meta>, new: Option<&Meta>, finalizer: &str) -> bool
     held(old) != held(new)
 }
 
+/// Whether the Profile that made `binding` wants it as it is, as far as is known.
+fn is_wanted(world: &World, profile: &ObjectName, binding: &ReleaseBindingRecord) -> bool {
+    let target = world.targets.get(&binding.target).map(Arc::as_ref);
+    world
+        .profiles
+        .get(profile)
+        .is_some_and(|profile| profile.release == binding.release && crate::profile::selects(profile, target))
+}
+
 impl Routed for ReleaseBindingRecord {
-    fn concerned(_: &World, old: Option<&Self>, new: Option<&Self>, to: &mut Concerned) {
+    fn concerned(world: &World, old: Option<&Self>, new: Option<&Self>, to: &mut Concerned) {
         let metas = (old.map(|b| &b.meta), new.map(|b| &b.meta));
         if touched(metas.0, metas.1) {
             for binding in old.iter().chain(&new) {
@@ -200,8 +209,9 @@ impl Routed for ReleaseBindingRecord {
                 add(to, RELEASE_BINDING, &binding.meta.name);
                 if let Some((profile, _)) = binding.profile() {
                     add(to, PROFILE, &profile);
-                    // One that has just been made needs nothing.
-                    if old.is_some() {
+                    // One that has just been made needs nothing, unless it was decided upon before the last change of its
+                    // Profile or Target, whose wake found no binding yet.
+                    if old.is_some() || !is_wanted(world, &profile, binding) {
                         add(to, PROFILE_BINDINGS, &binding.target);
                     }
                 }
@@ -400,11 +410,9 @@ fn granted(
                 add(to, TARGET, &binding.target);
             }
         }
-        ("Profile", "Target") => {
-            if world.profiles.count(&IndexKey::Namespace(from_namespace.into())) > 0 {
-                for target in world.targets.by(&IndexKey::Namespace(namespace.clone())) {
-                    add(to, PROFILE_BINDINGS, &target.meta.name);
-                }
+        ("Profile", "Target") if world.profiles.count(&IndexKey::Namespace(from_namespace.into())) > 0 => {
+            for target in world.targets.by(&IndexKey::Namespace(namespace.clone())) {
+                add(to, PROFILE_BINDINGS, &target.meta.name);
             }
         }
         _ => {}
