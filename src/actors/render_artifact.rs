@@ -251,6 +251,10 @@ async fn perform(pass: &mut Pass<RenderArtifactKind>, step: ArtifactStep) -> Res
             errands::send_cleanup(pass, artifact);
             Ok(())
         }
+        ArtifactStep::LetGo(fault) => {
+            errands::let_go(pass, &artifact, &fault);
+            Ok(())
+        }
         ArtifactStep::RemoveFinalizer => finish(pass, &artifact).await,
     }
 }

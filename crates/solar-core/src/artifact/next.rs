@@ -7,6 +7,7 @@ use super::requests::pin;
 use super::view::View;
 use crate::layout;
 use crate::object::ObjectName;
+use crate::oci_name;
 use crate::overlay::{Moment, Own};
 use crate::record::{RenderArtifactRecord, RenderBindingRecord};
 use crate::world::World;
@@ -33,6 +34,8 @@ pub enum ArtifactStep {
     Look,
     /// Delete the tag.
     CleanUp,
+    /// No registry can hold the tag, for this reason: there is nothing to delete, and the artifact may go with a word.
+    LetGo(String),
     /// Take `render-artifact-finalizer` off.
     RemoveFinalizer,
     /// Nothing to do, until then or until something changes.
@@ -198,6 +201,9 @@ fn terminating(
     memory.announced = None;
     if let Some(wait) = wait_for_writes(memory, now) {
         return wait;
+    }
+    if let Some(fault) = oci_name::impossible(&artifact.base_url, &artifact.repository, &artifact.tag) {
+        return ArtifactStep::LetGo(fault);
     }
     match earlier_of_waits(memory, now) {
         Some(until) => ArtifactStep::Wait(Some(until)),

@@ -688,3 +688,48 @@ fn a_tag_without_a_digest_is_not_looked_at_nor_any_where_looks_are_switched_off(
     let view = view(&pushed, &mut memory);
     assert_eq!(artifact::next(&pushed, &view, &mut memory, &off, seconds(10)), ArtifactStep::Wait(None));
 }
+
+// ---- what no registry can hold ----
+
+#[test]
+fn an_artifact_whose_coordinates_no_registry_can_hold_is_let_go_once_nobody_holds_it() {
+    let rows: [(&str, fn(&mut api::RenderArtifact), &str); 7] = [
+        ("upper case", |it| it.spec.repository = "Edge/web".into(), "repository \"Edge/web\""),
+        ("no repository", |it| it.spec.repository = String::new(), "repository \"\""),
+        ("a long repository", |it| it.spec.repository = "r".repeat(256), "repository"),
+        ("no tag", |it| it.spec.tag = String::new(), "tag \"\""),
+        ("a tag with a slash", |it| it.spec.tag = "../x".into(), "tag \"../x\""),
+        ("no host", |it| it.spec.base_url = String::new(), "the hostname is empty"),
+        ("a host with a path", |it| it.spec.base_url = "charts.example/team".into(), "holds a path"),
+    ];
+    for (row, change, said) in rows {
+        let mut artifact = terminating();
+        change(&mut artifact);
+        let bound = world(Some(&artifact), &[a_binding("berlin", "charts")]);
+        let step = next(&bound, &mut confirmed(), seconds(0));
+        assert_eq!(step, ArtifactStep::AnnounceKept, "{row}: it is bound");
+        let unbound = world(Some(&artifact), &[]);
+        let step = next(&unbound, &mut ArtifactMemory::default(), seconds(0));
+        assert_eq!(step, ArtifactStep::Read, "{row}: the API decides");
+        let step = next(&unbound, &mut confirmed(), seconds(0));
+        assert!(matches!(&step, ArtifactStep::LetGo(fault) if fault.contains(said)), "{row}: {step:?}");
+        artifact.metadata.deletion_timestamp = None;
+        let living = world(Some(&artifact), &[a_binding("berlin", "charts")]);
+        let step = next(&living, &mut confirmed(), seconds(0));
+        assert!(!matches!(step, ArtifactStep::LetGo(_)), "{row}: it lives");
+    }
+}
+
+#[test]
+fn names_that_no_object_can_have_are_told() {
+    for name in ["a", "a-1.b", "push", "0", &"a".repeat(253)] {
+        assert!(ObjectName::new("fleet", name).is_possible(), "{name}");
+    }
+    let long = "a".repeat(254);
+    for name in [
+        "", ".", "..", "a/b", "a?b", "a#b", "a%2fb", "A", "a_b", "-a", "a-", "a..b", "a b", "a\n", "ä", &long,
+    ] {
+        assert!(!ObjectName::new("fleet", name).is_possible(), "{name}");
+        assert!(!ObjectName::new(name, "push").is_possible(), "{name}");
+    }
+}
