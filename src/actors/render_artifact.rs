@@ -15,7 +15,7 @@ use std::time::Duration;
 use serde_json::json;
 use solar_api::names::RENDER_ARTIFACT_FINALIZER;
 use solar_api::{RenderArtifact, RenderArtifactStatus, RenderBinding, Target};
-use solar_core::artifact::{self, ArtifactMemory, ArtifactStep, Owner, View};
+use solar_core::artifact::{self, ArtifactMemory, ArtifactStep, View};
 use solar_core::condition::Wanted;
 use solar_core::object::ObjectName;
 use solar_core::record::{RenderArtifactRecord, RenderBindingRecord};
@@ -291,7 +291,7 @@ async fn read(pass: &Pass<RenderArtifactKind>) -> Result<(), PassError> {
 /// Removes a binding whose owner is gone by API read, or is another of the same name.
 async fn check_owner(
     pass: &Pass<RenderArtifactKind>,
-    binding: &RenderBindingRecord,
+    binding: &Arc<RenderBindingRecord>,
 ) -> Result<(), PassError> {
     let owner = pass.shared.api.get::<Target>(&binding.owner).await?;
     let uid = owner.and_then(|target| target.metadata.uid);
@@ -304,11 +304,9 @@ async fn check_owner(
         // The watch is behind the API server; it will wake this actor when it has caught up.
         return Err(PassError::Outdated(binding.owner.clone()));
     }
-    let owner = Owner {
-        target: binding.owner.clone(),
-        uid: binding.controller.as_ref().map(|controller| controller.uid.clone()).unwrap_or_default(),
-    };
-    requests::unbind(pass, &owner).await
+    // Not by the name that a Target's binding has: whoever made this one may have called it anything.
+    let decision = artifact::release(&view(pass), binding);
+    requests::let_go(pass, decision).await
 }
 
 async fn repin(pass: &Pass<RenderArtifactKind>, registry: &ObjectName) -> Result<(), PassError> {

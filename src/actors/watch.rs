@@ -238,7 +238,7 @@ impl Stream {
             }
             Err(error) => {
                 metrics::counter!("solar_unreadable_objects_total", "kind" => kind).increment(1);
-                let name = &meta.name;
+                let (name, error) = (&meta.name, parse_fault(&error));
                 tracing::warn!(kind, %name, %error, "an object cannot be read and is left out: correct or delete it");
                 let note =
                     format!("this object cannot be read and is left out: {error}: correct or delete it");
@@ -285,6 +285,11 @@ async fn tell_root(root: &Recipient<KindSynced>, kind: &'static str) -> bool {
 fn name_of(object: &DynamicObject) -> ObjectName {
     let text = |field: &Option<String>| field.clone().unwrap_or_default();
     ObjectName::new(text(&object.metadata.namespace), text(&object.metadata.name))
+}
+
+/// What is wrong with an object that cannot be read, without the words that are the same for all.
+fn parse_fault(error: &(dyn std::error::Error + 'static)) -> String {
+    error.source().map_or_else(|| error.to_string(), ToString::to_string)
 }
 
 fn describe(error: &(dyn std::error::Error + 'static)) -> String {

@@ -1,11 +1,14 @@
 //! The pipeline as its users see it: from bindings to pulled charts, and back to nothing.
 
 mod around;
+mod artifacts;
 mod bad_input;
 mod failures;
+mod nonsense;
 mod price;
 mod protocol;
 mod scene;
+mod strangers;
 #[path = "../support/mod.rs"]
 mod support;
 mod untagging;

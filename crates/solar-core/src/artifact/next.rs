@@ -5,7 +5,6 @@ use std::sync::Arc;
 use super::memory::{ArtifactMemory, ArtifactOptions};
 use super::requests::pin;
 use super::view::View;
-use crate::layout;
 use crate::object::ObjectName;
 use crate::oci_name;
 use crate::overlay::{Moment, Own};
@@ -54,6 +53,8 @@ pub fn next(
     now: Moment,
 ) -> ArtifactStep {
     notice(view, memory, now);
+    // Not by a binding whose Target is not there: in a backup that is restored it may come before its owner.
+    memory.seen_bound |= view.bindings.values().any(|binding| !is_stray(world, binding));
     // Before the owners: a watch that lags behind them must not keep the status from being written.
     if let Some(step) = owed_address(view).or_else(|| settle_owners(world, view)) {
         return step;
@@ -99,7 +100,6 @@ pub(super) fn notice(view: &View, memory: &mut ArtifactMemory, now: Moment) {
         memory.look_at = None;
         memory.look_failures = 0;
     }
-    memory.seen_bound |= !view.bindings.is_empty();
 }
 
 /// The chart's address, where the status of a living artifact does not have it yet.
@@ -107,8 +107,7 @@ fn owed_address(view: &View) -> Option<ArtifactStep> {
     let artifact = view.artifact.as_ref().filter(|artifact| {
         !artifact.meta.terminating && artifact.meta.has_finalizer(RENDER_ARTIFACT_FINALIZER)
     })?;
-    let url = layout::chart_url(&artifact.base_url, &artifact.repository, &artifact.tag);
-    (artifact.status.chart_url.as_deref() != Some(url.as_str())).then_some(ArtifactStep::SetChartUrl(url))
+    (!artifact.has_its_address()).then(|| ArtifactStep::SetChartUrl(artifact.address()))
 }
 
 /// A binding whose owner the watch does not know, or knows under another uid, is checked by API.
