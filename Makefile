@@ -15,9 +15,8 @@ test: ## Run all tests; those with real parts only where `make tools` has built 
 	@tests/tools/build.sh missing
 
 test-fast: ## Run the tests of the core, the embedded API and the simulation, without any real part
-	@CARGO=$(CARGO) TEST_BED=off tests/tools/cargo-test.sh --workspace --all-features --no-fail-fast \
-		--exclude solar-api --exclude test-bed --lib --bins --test decisions --test behaviour --test crds --test faults \
-		--test reads --test writes --test simulation
+	@CARGO=$(CARGO) TEST_BED=off tests/tools/cargo-test.sh --workspace --all-features --no-fail-fast --lib --bins \
+		--test decisions --test behaviour --test crds --test disk --test faults --test reads --test writes --test simulation
 
 tools: ## Build the real parts that tests run against, once (needs Go); KUBE_VERSION=1.35.4 for another Kubernetes
 	@tests/tools/build.sh

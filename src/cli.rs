@@ -72,7 +72,10 @@ pub fn run(cli: Cli) -> ExitCode {
             args.controller = args.controller.with_dev_defaults();
             return checked(args.controller.check(), || crate::dev::run(args));
         }
-        Command::Run(args) => return checked(args.controller.check(), || run_command::run(*args)),
+        Command::Run(args) => {
+            let fit = args.controller.check().and_then(|()| args.election.check());
+            return checked(fit, || run_command::run(*args));
+        }
         Command::Render(args) => render(&args),
         Command::Crds(args) => crds(&args),
         Command::Reference(args) => reference::write(&args.output_dir),

@@ -227,6 +227,9 @@ impl Default for ControllerArgs {
 /// Flags that do not fit together.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum FlagsError {
+    /// The times of the lease do not fit together.
+    #[error("{0}")]
+    Lease(String),
     /// A part of those that make charts.
     #[error(
         "--controllers: Target, RenderTask and RenderArtifact run only together, and {missing} is missing: name all three \
@@ -459,7 +462,7 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     Duration::try_from(span).map_err(|_| format!("{text:?} is less than zero"))
 }
 
-fn more_than_zero(text: &str) -> Result<Duration, String> {
+pub(crate) fn more_than_zero(text: &str) -> Result<Duration, String> {
     match duration(text)? {
         Duration::ZERO => Err("it must be more than zero, such as 2s".to_owned()),
         duration => Ok(duration),
@@ -475,7 +478,7 @@ fn a_second_or_more(text: &str) -> Result<Duration, String> {
 }
 
 /// A namespace's name: a DNS label.
-fn namespace(text: &str) -> Result<String, String> {
+pub(crate) fn namespace(text: &str) -> Result<String, String> {
     let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     let fits = (1..=63).contains(&text.len())
         && text.chars().all(inner)

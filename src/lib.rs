@@ -26,6 +26,7 @@ pub mod adapters;
 pub mod cli;
 #[cfg(feature = "dev")]
 pub mod dev;
+pub mod election;
 pub mod flags;
 pub mod messages;
 pub mod reference;

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use actix_rt::ArbiterHandle;
 use clap::Args;
@@ -11,9 +12,11 @@ use crate::actors::pass::Spawner;
 use crate::actors::root::{self, Running};
 use crate::actors::system::Ports;
 use crate::adapters::clock::Clock;
-use crate::adapters::kubernetes::{Api, Cluster, ConnectError};
-use crate::adapters::oci::HttpRegistryError;
+use crate::adapters::kubernetes::{Api, Cluster, ConnectError, Elector, LeaseName};
+use crate::adapters::leadership::Leadership;
+use crate::adapters::oci::{HttpRegistryError, Writes};
 use crate::adapters::rng;
+use crate::election::{ElectionArgs, Term};
 use crate::flags::{Controller, ControllerArgs};
 use crate::runtime;
 use crate::signals::Signals;
@@ -34,6 +37,9 @@ pub struct RunArgs {
     /// Context of the kubeconfig; the current one if not given
     #[arg(long, env = "SOLAR_CONTEXT", value_name = "NAME")]
     pub context: Option<String>,
+    /// One of several processes leads.
+    #[command(flatten)]
+    pub election: ElectionArgs,
     /// How the controller works.
     #[command(flatten)]
     pub controller: ControllerArgs,
@@ -85,15 +91,31 @@ async fn controller(args: RunArgs, arbiters: Vec<ArbiterHandle>) -> Result<(), R
     };
     let mut options = args.controller.options();
     options.seed = seed();
-    announce(&args.controller, &cluster, &endpoints);
-    let api = Api::new(cluster.client()?);
+    options.standby = args.election.leader_elect;
+    announce(&args, &cluster, &endpoints);
+    let name = LeaseName {
+        namespace: args.election.leader_election_namespace.clone().unwrap_or_else(|| cluster.namespace()),
+        name: args.election.leader_election_name.clone(),
+    };
+    let client = cluster.client()?;
+    let lead = if options.standby { Leadership::leased() } else { Leadership::always() };
+    let writes = Arc::<Writes>::default();
     let ca_file = args.controller.registry_ca_file.clone();
-    let ports = Ports::of_process(api, &options, ca_file, spawner.clone())?;
-    let running = root::start(options, ports, arbiters, &instance());
+    let ports = Ports::of_process(Api::new(client.clone()), &options, ca_file, spawner.clone())?;
+    let clock = ports.clock;
+    let elected = options.standby.then(|| {
+        let identity = format!("{}_{:08x}", instance(), rng::seeded(options.seed, "identity").u32(..));
+        Elector::new(client, name, identity, args.election.times(), clock, lead.clone())
+    });
+    let running = root::start(options, ports.led_by(&lead, writes.clone()), arbiters, &instance());
     let mut serving = endpoints.serve(&spawner, &running);
-    let ended = attend(&running, &mut serving, &mut signals).await;
+    let mut term = Term::begin(elected, &running, &spawner);
+    let ended = attend(&running, &mut serving, &mut term, &mut signals).await;
     let _impatience = spawner.spawn_pass("second signal", signals.exit_at_next());
     running.shut_down().await;
+    // Only an end in order leaves nothing behind; it says so to whoever comes next.
+    let is_clean = ended.is_ok() && writes.are_answered();
+    term.end(is_clean).await;
     if ended.is_ok() {
         tracing::info!("everything has ended");
     }
@@ -101,9 +123,15 @@ async fn controller(args: RunArgs, arbiters: Vec<ArbiterHandle>) -> Result<(), R
 }
 
 /// Waits for a signal, which is a good end, or for something to break.
-async fn attend(running: &Running, serving: &mut Serving, signals: &mut Signals) -> Result<(), RunError> {
+async fn attend(
+    running: &Running,
+    serving: &mut Serving,
+    term: &mut Term,
+    signals: &mut Signals,
+) -> Result<(), RunError> {
     tokio::select! {
         biased;
+        lost = term.lost() => Err(RunError::Controller(lost)),
         reason = running.failed() => Err(RunError::Controller(reason)),
         reason = serving.failed() => Err(RunError::Controller(reason)),
         signal = signals.next() => {
@@ -113,8 +141,9 @@ async fn attend(running: &Running, serving: &mut Serving, signals: &mut Signals)
     }
 }
 
-/// Says what begins to run, and that it must be the only one.
-fn announce(args: &ControllerArgs, cluster: &Cluster, endpoints: &Endpoints) {
+/// Says what begins to run; without a lease, that it must be the only one.
+fn announce(args: &RunArgs, cluster: &Cluster, endpoints: &Endpoints) {
+    let RunArgs { controller: args, election, .. } = args;
     let list = |names: Vec<String>| if names.is_empty() { "all".to_owned() } else { names.join(",") };
     let (health, metrics) = endpoints.addresses();
     tracing::info!(
@@ -127,9 +156,11 @@ fn announce(args: &ControllerArgs, cluster: &Cluster, endpoints: &Endpoints) {
         metrics,
         "solar-controller starts"
     );
-    tracing::warn!(
-        "there is no leader election yet: this must be the only controller of these kinds in these namespaces"
-    );
+    if !election.leader_elect {
+        tracing::warn!(
+            "without --leader-elect this must be the only controller of these kinds in these namespaces"
+        );
+    }
 }
 
 /// Jitter differs between processes, or it would spread nothing.

@@ -7,6 +7,9 @@ use super::object::PassError;
 use super::system::Shared;
 use crate::adapters::kubernetes::{ApiError, Namespaced, Problem, add_finalizer, remove_finalizer};
 
+/// Tries to put a finalizer on, each with the list as it is then: others add theirs at the same time.
+const TRIES: u32 = 4;
+
 /// Puts the kind's own `finalizer` on an object that is not being deleted; answers the object since then, `None` where
 /// nothing was to be done.
 pub async fn ensure_own<K: Namespaced>(
@@ -14,11 +17,41 @@ pub async fn ensure_own<K: Namespaced>(
     meta: &Meta,
     finalizer: &str,
 ) -> Result<Option<K>, PassError> {
-    if meta.terminating || meta.has_finalizer(finalizer) {
-        return Ok(None);
+    put_on(shared, meta, finalizer).await
+}
+
+/// Puts `finalizer` on the object with this metadata, as a referrer does before it depends on the object. One that is
+/// being deleted takes none.
+pub async fn protect<K: Namespaced>(shared: &Shared, meta: &Meta, finalizer: &str) -> Result<(), PassError> {
+    put_on::<K>(shared, meta, finalizer).await.map(drop)
+}
+
+async fn put_on<K: Namespaced>(
+    shared: &Shared,
+    meta: &Meta,
+    finalizer: &str,
+) -> Result<Option<K>, PassError> {
+    let mut meta = meta.clone();
+    let mut found = None;
+    for tries in 1.. {
+        if meta.terminating || meta.has_finalizer(finalizer) {
+            break;
+        }
+        let patch = add_finalizer(&meta.uid, &meta.finalizers, finalizer);
+        let error = match shared.api.patch::<K>(&meta.name, &patch).await {
+            Ok(patched) => return Ok(Some(patched)),
+            Err(error) if error.problem == Problem::Conflict && tries < TRIES => error,
+            Err(error) => return Err(error.into()),
+        };
+        let Some(now) = shared.api.get::<K>(&meta.name).await? else { return Err(error.into()) };
+        let read = Meta::of(now.meta());
+        if read.uid != meta.uid {
+            return Err(error.into());
+        }
+        meta = read;
+        found = Some(now);
     }
-    let patch = add_finalizer(&meta.uid, &meta.finalizers, finalizer);
-    Ok(Some(shared.api.patch::<K>(&meta.name, &patch).await?))
+    Ok(found)
 }
 
 /// Takes the kind's own `finalizer` off; answers the object since then, `None` where nothing was to be done or the object
@@ -35,27 +68,6 @@ pub async fn remove_own<K: Namespaced>(
     match shared.api.patch::<K>(&meta.name, &patch).await {
         Ok(patched) => Ok(Some(patched)),
         Err(ApiError { problem: Problem::NotFound, .. }) => Ok(None),
-        Err(error) => Err(error.into()),
-    }
-}
-
-/// Puts `finalizer` on the object with this metadata, as a referrer does before it depends on the object.
-pub async fn protect<K: Namespaced>(shared: &Shared, meta: &Meta, finalizer: &str) -> Result<(), PassError> {
-    if meta.terminating || meta.has_finalizer(finalizer) {
-        return Ok(());
-    }
-    let patch = add_finalizer(&meta.uid, &meta.finalizers, finalizer);
-    match shared.api.patch::<K>(&meta.name, &patch).await {
-        Ok(_) => Ok(()),
-        Err(error) if error.problem == Problem::Conflict => {
-            // Perhaps another referrer was faster: what counts is that the finalizer stands.
-            let now = shared.api.get::<K>(&meta.name).await?;
-            let now = now.map(|object| Meta::of(object.meta()));
-            match now {
-                Some(now) if now.uid == meta.uid && now.has_finalizer(finalizer) => Ok(()),
-                _ => Err(error.into()),
-            }
-        }
         Err(error) => Err(error.into()),
     }
 }

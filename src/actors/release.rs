@@ -41,10 +41,11 @@ impl Reconcile for ReleaseKind {
         } else if let Some(held) = ensure_own::<Release>(&shared, &release.meta, RELEASE_FINALIZER).await? {
             release = keep(pass, &held);
         }
+        let watched = shared.options.target.watched.as_deref();
         let (resolved, version) = {
             let world = shared.cache.read();
             let version = world.component_versions.get(&release.component_version);
-            (release::resolve(&world, &release), version.map(|version| version.meta.clone()))
+            (release::resolve(&world, &release, watched), version.map(|version| version.meta.clone()))
         };
         if !release.meta.terminating
             && resolved == (Resolved::Found { unprotected: true })

@@ -13,10 +13,11 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use serde_json::json;
-use solar_api::names::RENDER_ARTIFACT_FINALIZER;
-use solar_api::{RenderArtifact, RenderArtifactStatus, RenderBinding, Target};
+use solar_api::names::{REGISTRY_REF_FINALIZER, RENDER_ARTIFACT_FINALIZER};
+use solar_api::{Registry, RenderArtifact, RenderArtifactStatus, RenderBinding, Target};
 use solar_core::artifact::{self, ArtifactMemory, ArtifactStep, View};
 use solar_core::condition::Wanted;
+use solar_core::grant;
 use solar_core::object::ObjectName;
 use solar_core::record::{RenderArtifactRecord, RenderBindingRecord};
 use solar_core::routes::{ActorKind, RENDER_ARTIFACT};
@@ -25,6 +26,7 @@ use solar_core::target::EventOrder;
 use solar_core::world::World;
 
 use super::access;
+use super::finalizers::protect;
 use super::object::{Pass, PassError, Reconcile};
 use super::references::reference;
 use super::system::Shared;
@@ -68,11 +70,8 @@ impl Reconcile for RenderArtifactKind {
 
     fn memory(shared: &Shared, restarted: bool) -> Memory {
         // An actor that died may have left a push or a deletion under way, and its tickets are forgotten.
-        let quiet_until = if restarted {
-            shared.clock.elapsed() + artifact::UNANSWERED_WRITE
-        } else {
-            shared.options.takeover_wait
-        };
+        let quiet_until =
+            if restarted { shared.clock.elapsed() + artifact::UNANSWERED_WRITE } else { Duration::ZERO };
         Memory {
             core: ArtifactMemory::new(quiet_until),
             progress: Arc::default(),
@@ -85,7 +84,13 @@ impl Reconcile for RenderArtifactKind {
     }
 
     async fn reconcile(pass: &mut Pass<Self>) -> Result<Option<Duration>, PassError> {
-        pass.memory().core.confirmed = false;
+        {
+            let quiet_until = pass.shared.quiet_until();
+            let mut memory = pass.memory();
+            memory.core.confirmed = false;
+            // An actor may be older than the time in which this process leads.
+            memory.core.quiet_until = memory.core.quiet_until.max(quiet_until);
+        }
         close_lost_ticket(pass);
         // Each part is done although another fails: a request that cannot be served must not keep the status from being
         // written, nor the other way round. The first failure is told.
@@ -159,6 +164,7 @@ async fn settle(pass: &mut Pass<RenderArtifactKind>) -> Result<Option<Duration>,
         };
         match step {
             ArtifactStep::Wait(until) => {
+                protect_registry(pass).await?;
                 let ticket = pass.memory().core.ticket.is_some().then_some(TICKET_CHECK);
                 return Ok([until.map(|until| until.saturating_sub(now)), ticket]
                     .into_iter()
@@ -169,6 +175,28 @@ async fn settle(pass: &mut Pass<RenderArtifactKind>) -> Result<Option<Duration>,
         }
     }
     Err(PassError::Other(format!("more than {MOST_STEPS} steps without an end")))
+}
+
+/// Holds the Registry whose credentials will delete the tag. One that the artifact may not use is not held.
+async fn protect_registry(pass: &Pass<RenderArtifactKind>) -> Result<(), PassError> {
+    let Some(artifact) = view(pass).artifact else { return Ok(()) };
+    if !artifact.meta.has_finalizer(RENDER_ARTIFACT_FINALIZER) {
+        return Ok(());
+    }
+    let registry = {
+        let world = pass.shared.cache.read();
+        let registry = artifact.registry.as_ref().and_then(|name| world.registries.get(name));
+        let usable = registry.filter(|registry| {
+            let (own, theirs) = (&pass.name.namespace, &registry.meta.name.namespace);
+            registry.host == artifact.base_url
+                && grant::allowed(&world, "RenderArtifact", own, "Registry", theirs)
+        });
+        usable.map(|registry| registry.meta.clone())
+    };
+    match registry {
+        Some(registry) => protect::<Registry>(&pass.shared, &registry, REGISTRY_REF_FINALIZER).await,
+        None => Ok(()),
+    }
 }
 
 /// Closes a ticket that neither job nor pool has any more: the word of its end was lost, and its write may still land.

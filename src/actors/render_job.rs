@@ -234,7 +234,7 @@ impl Job {
                 target: self.task.meta.name.sibling(&*owner.name),
                 uid: owner.uid.clone(),
             }),
-            digest: Some(self.chart.artifact.digest().as_str().to_owned()),
+            digest: (!self.submission.look).then(|| self.chart.artifact.digest().as_str().to_owned()),
         };
         let (reply, answer) = oneshot::channel();
         self.ask(ArtifactRequest::OpenPush { request, held: self.ticket.clone(), reply }).await?;

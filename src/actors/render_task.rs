@@ -152,6 +152,7 @@ fn submit(pass: &Pass<RenderTaskKind>, task: &RenderTaskRecord) {
         uid: task.meta.uid.clone(),
         generation: task.meta.generation,
         render_request: task.render_request.clone(),
+        look: pass.memory().core.again,
         content_key: format!("{} {}", task.artifact(), task.content.to_hex()),
     };
     let now = pass.now();

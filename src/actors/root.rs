@@ -34,7 +34,7 @@ use super::render_artifact::RenderArtifactKind;
 use super::render_pool::RenderPool;
 use super::render_task::RenderTaskKind;
 use super::supervision;
-use super::system::{Options, Ports, Shared};
+use super::system::{Options, Ports, Shared, Term};
 use super::target::TargetKind;
 use super::timers;
 use super::watch::Watch;
@@ -44,7 +44,7 @@ use crate::messages::object::Cause;
 use crate::messages::registry_actor::{ChecksSnapshot, GetChecksSnapshot, StopChecking};
 use crate::messages::render_pool::{GetPoolSnapshot, PoolSnapshot, StopRendering};
 pub use crate::messages::root::State;
-use crate::messages::root::{Begin, CriticalPartDied, GetState, KindSynced, Retire, ShutDown};
+use crate::messages::root::{Begin, CriticalPartDied, GetState, KindSynced, Lead, Retire, ShutDown};
 use crate::messages::watch::{StartWatching, StopWatching};
 
 /// One message from each watch and each retiring actor at most; a retirement that finds the box full is told later.
@@ -194,6 +194,13 @@ impl Running {
         }
     }
 
+    /// This process leads from now on; `clean`: nothing of an earlier one can land any more.
+    pub async fn lead(&self, clean: bool) {
+        if self.root.send(Lead { clean }).await.is_err() {
+            tracing::debug!("the root has already ended");
+        }
+    }
+
     /// Ends everything in order; the state tells when that is done.
     pub async fn shut_down(&self) {
         if self.root.send(ShutDown).await.is_err() {
@@ -282,6 +289,9 @@ impl Root {
 
     /// Opens the gate to the kinds that miss nothing any more.
     fn open_gate(&mut self) {
+        if !self.shared.leads() {
+            return;
+        }
         let waits = |kind: &Kind| kind.needs.iter().any(|need| self.unsynced.contains(need));
         let (waiting, ready): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.closed).into_iter().partition(waits);
@@ -402,10 +412,36 @@ impl Root {
         }
         // While it starts, not while it ends: a list may come in behind the order to stop.
         if matches!(*self.state.borrow(), State::Syncing(_)) {
-            let all = self.unsynced.is_empty();
-            self.tell(if all { State::Running } else { State::Syncing(self.unsynced.clone()) });
+            self.tell_progress();
             self.open_gate();
         }
+    }
+
+    fn tell_progress(&self) {
+        let all = self.unsynced.is_empty();
+        self.tell(match (all, self.shared.leads()) {
+            (false, _) => State::Syncing(self.unsynced.clone()),
+            (true, false) => State::Standby,
+            (true, true) => State::Running,
+        });
+    }
+
+    fn lead(&mut self, lead: Lead) {
+        let now = self.shared.clock.elapsed();
+        let wait = if lead.clean { Duration::ZERO } else { self.shared.options.takeover_wait };
+        let is_news = self.shared.term.set(Term { quiet_until: now + wait }).is_ok();
+        if is_news && matches!(*self.state.borrow(), State::Syncing(_) | State::Standby) {
+            self.tell_progress();
+            self.open_gate();
+        }
+    }
+}
+
+impl Handler<Lead> for Root {
+    type Result = ();
+
+    fn handle(&mut self, lead: Lead, ctx: &mut Context<Self>) {
+        self.guarded(ctx, "its lead", |root, _| root.lead(lead));
     }
 }
 

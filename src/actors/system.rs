@@ -9,6 +9,7 @@ use actix::{Addr, Recipient};
 use actix_rt::ArbiterHandle;
 use solar_core::artifact::ArtifactOptions;
 use solar_core::availability::AvailabilityOptions;
+use solar_core::overlay::Moment;
 use solar_core::routes::{ActorKey, ActorKind};
 use solar_core::target::TargetOptions;
 
@@ -24,7 +25,10 @@ use super::timers::TimerQueue;
 use crate::adapters::clock::Clock;
 use crate::adapters::cpu::Cpu;
 use crate::adapters::kubernetes::{Api, Cache, EventSink, Payloads};
-use crate::adapters::oci::{HttpRegistry, HttpRegistryError, HttpRegistryOptions, OciRegistry, Retrying};
+use crate::adapters::leadership::Leadership;
+use crate::adapters::oci::{
+    HttpRegistry, HttpRegistryError, HttpRegistryOptions, Led, OciRegistry, Retrying, Writes,
+};
 use crate::adapters::rng;
 use crate::messages::gate::Slots;
 use crate::messages::object::{Answer, Answered, Asked, Cause};
@@ -43,7 +47,9 @@ pub struct Options {
     pub render_timeout: Duration,
     /// When a refused submission is tried again.
     pub render_requeue_delay: Duration,
-    /// How long after a start nothing is cleaned up.
+    /// Whether nothing is done until the root is told that this process leads.
+    pub standby: bool,
+    /// How long after a start, or after it began to lead, nothing is cleaned up.
     pub takeover_wait: Duration,
     /// How long passes and jobs that run may take to end at shutdown.
     pub shutdown_grace: Duration,
@@ -69,6 +75,7 @@ impl Default for Options {
             max_concurrent_renders: 20,
             render_timeout: Duration::from_secs(300),
             render_requeue_delay: Duration::from_secs(2),
+            standby: false,
             takeover_wait: Duration::from_secs(30),
             shutdown_grace: Duration::from_secs(20),
             max_concurrent_errands: 20,
@@ -123,6 +130,15 @@ impl Ports {
             spawner,
         })
     }
+
+    /// The same ports, which write only while `lead` is valid; `writes` tells what is under way at registries.
+    pub fn led_by(self, lead: &Leadership, writes: Arc<Writes>) -> Self {
+        Self {
+            api: self.api.led_by(lead.clone()),
+            registry: Arc::new(Led::new(self.registry, lead.clone(), writes)),
+            ..self
+        }
+    }
 }
 
 /// What all actors share.
@@ -154,11 +170,20 @@ pub struct Shared {
     /// Passes at once.
     pub slots: Arc<Slots>,
     pub(super) arbiters: Vec<ArbiterHandle>,
+    /// Since when this process leads, and until when writes of an earlier one may land.
+    pub(super) term: OnceLock<Term>,
     pub(super) gate: OnceLock<Addr<Gate>>,
     pub(super) pool: OnceLock<Addr<RenderPool>>,
     pub(super) checks: OnceLock<Addr<RegistryActor>>,
     pub(super) retire: OnceLock<Recipient<Retire>>,
     pub(super) critical: OnceLock<Recipient<CriticalPartDied>>,
+}
+
+/// The time in which this process does the work.
+#[derive(Clone, Copy, Debug)]
+pub struct Term {
+    /// Requests of an earlier process may land until then.
+    pub quiet_until: Moment,
 }
 
 impl std::fmt::Debug for Shared {
@@ -178,6 +203,10 @@ impl Shared {
     ) -> Self {
         let errands = ErrandSlots::new(options.max_concurrent_errands);
         let slots = Slots::new(options.max_concurrent_reconciles);
+        let term = OnceLock::new();
+        if !options.standby {
+            let _ = term.set(Term { quiet_until: options.takeover_wait });
+        }
         Self {
             options,
             slots,
@@ -193,12 +222,23 @@ impl Shared {
             timers: TimerQueue::default(),
             errands,
             arbiters,
+            term,
             gate: OnceLock::new(),
             pool: OnceLock::new(),
             checks: OnceLock::new(),
             retire: OnceLock::new(),
             critical: OnceLock::new(),
         }
+    }
+
+    /// Whether this process does the work, and does not stand by.
+    pub fn leads(&self) -> bool {
+        self.term.get().is_some()
+    }
+
+    /// Until when requests of an earlier process may land; the beginning, while this one stands by.
+    pub fn quiet_until(&self) -> Moment {
+        self.term.get().map_or(Moment::ZERO, |term| term.quiet_until)
     }
 
     /// Wakes the actor of `key`, which is made if there is none. A wake is never lost: what cannot be handed over is

@@ -233,6 +233,8 @@ impl Stream {
         let meta = Meta::of(&object.metadata);
         match object.try_parse::<K>() {
             Ok(object) => {
+                // What is seen while another process leads was seen by that one.
+                let live = live && self.shared.leads();
                 let concerned = self.shared.cache.apply(R::from(&object), live);
                 self.shared.wake_all(&concerned, Cause::Change);
             }

@@ -4,5 +4,6 @@ pub mod bucket;
 pub mod clock;
 pub mod cpu;
 pub mod kubernetes;
+pub mod leadership;
 pub mod oci;
 pub mod rng;

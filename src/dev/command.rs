@@ -229,7 +229,9 @@ impl Stack {
         let (expected, versions) = if args.no_examples {
             (Vec::new(), Vec::new())
         } else {
-            examples::push_descriptor(&store, &registry_address).await?;
+            if folder.wants_examples() {
+                examples::push_descriptor(&store, &registry_address).await?;
+            }
             apply_examples(args, &folder, &server, &registry_address).await?
         };
         marks.mark("examples");

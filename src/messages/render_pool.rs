@@ -25,6 +25,8 @@ pub struct Submission {
     pub generation: i64,
     /// Value of its render request annotation.
     pub render_request: Option<Box<str>>,
+    /// Whether the registry is asked although the tag is known to hold this chart: a person wants it looked at.
+    pub look: bool,
     /// Submissions of equal key have equal content for equal coordinates.
     pub content_key: String,
 }

@@ -36,6 +36,14 @@ pub struct CriticalPartDied {
 #[rtype(result = "()")]
 pub struct Begin;
 
+/// This process leads from now on: passes may begin.
+#[derive(Clone, Copy, Debug, Message)]
+#[rtype(result = "()")]
+pub struct Lead {
+    /// Nothing of an earlier process can land any more, so nothing has to be waited for.
+    pub clean: bool,
+}
+
 /// End: take no more work and finish what runs.
 #[derive(Clone, Copy, Debug, Message)]
 #[rtype(result = "()")]
@@ -51,6 +59,8 @@ pub struct GetState;
 pub enum State {
     /// These kinds are not listed yet. Controllers that need none of them run already.
     Syncing(BTreeSet<&'static str>),
+    /// Everything is listed, and another process leads.
+    Standby,
     /// All passes run.
     Running,
     /// No work is taken any more, and what runs may end.

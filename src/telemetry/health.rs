@@ -91,7 +91,7 @@ async fn healthz(Shared(running): Shared<Arc<Running>>) -> Answer {
     }
 }
 
-/// 200 while everything runs; before that, the kinds that are not listed yet, one a line.
+/// 200 while everything runs or another process leads; before that, the kinds that are not listed yet, one a line.
 async fn readyz(Shared(running): Shared<Arc<Running>>) -> Answer {
     let state = tokio::time::timeout(PATIENCE, running.state()).await.ok().flatten();
     ready(state)
@@ -100,6 +100,7 @@ async fn readyz(Shared(running): Shared<Arc<Running>>) -> Answer {
 fn ready(state: Option<State>) -> Answer {
     let text = match state {
         Some(State::Running) => return (StatusCode::OK, "ok\n".to_owned()),
+        Some(State::Standby) => return (StatusCode::OK, "standby\n".to_owned()),
         Some(State::Syncing(kinds)) => kinds.iter().fold(String::new(), |mut text, kind| {
             // Writing to a String does not fail.
             let _ = writeln!(text, "{kind} is not listed yet");
@@ -121,6 +122,7 @@ mod tests {
         let missing = State::Syncing(["Component", "Target"].into());
         let cases = [
             (Some(State::Running), 200, "ok\n"),
+            (Some(State::Standby), 200, "standby\n"),
             (Some(missing), 503, "Component is not listed yet\nTarget is not listed yet\n"),
             (Some(State::Stopping), 503, "stopping\n"),
             (Some(State::Stopped), 503, "stopping\n"),

@@ -135,6 +135,12 @@ pub const FAMILIES: &[Family] = &[
     family("solar_gate_queue", Measure::Gauge, &[], "Actors that wait for leave to run a pass."),
     family("solar_gate_slots_in_use", Measure::Gauge, &[], "Passes that run."),
     family(
+        "solar_leader",
+        Measure::Gauge,
+        &[],
+        "1 while this process leads, 0 while it stands by for another one.",
+    ),
+    family(
         "solar_oci_requests_total",
         Measure::Counter,
         &["operation", "code"],

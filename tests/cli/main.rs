@@ -106,7 +106,7 @@ fn dev_stays_up_prints_the_commands_and_ends_well_on_an_interrupt() {
     assert!(printed.contains(&kubeconfig.display().to_string()), "{printed}");
     let commands =
         dev.printed.iter().filter(|line| line.starts_with("  kubectl") || line.starts_with("  curl"));
-    assert_eq!(commands.count(), 5, "{printed}");
+    assert_eq!(commands.count(), 6, "{printed}");
     assert!(dev.interrupt());
 }
 

@@ -1,6 +1,6 @@
 //! Real registries behind a proxy that does what networks and proxies do.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -15,7 +15,7 @@ use solar_controller::adapters::oci::{
 };
 use test_bed::{Generation, Registry};
 use tokio::net::TcpListener;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, oneshot};
 use tokio::task::JoinSet;
 
 use crate::distribution::{holds, untag_v1};
@@ -28,7 +28,7 @@ enum Trouble {
     CutBefore,
     /// The connection ends after the registry has done what it was asked.
     CutAfter,
-    /// The registry hears of the request when [`Proxy::land`] says so.
+    /// The registry hears of the request after the client has given up.
     Late,
     /// The proxy's own answer.
     Status(u16),
@@ -40,6 +40,10 @@ struct Plan {
     seen: usize,
     /// Which of them meets what.
     trouble: Option<(usize, Trouble)>,
+    /// Whether it has.
+    met: bool,
+    /// Requests that the registry is busy with.
+    under_way: usize,
     /// Reads of blobs are sent to the registry under this host.
     blobs_at: Option<String>,
 }
@@ -70,7 +74,25 @@ fn answer(status: u16, header: (&str, &str)) -> Response<Full<Bytes>> {
 struct Cut;
 
 impl Shared {
-    async fn pass_on(&self, request: Request<Bytes>) -> Response<Full<Bytes>> {
+    fn plan(&self) -> MutexGuard<'_, Plan> {
+        self.plan.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Asks the registry to the end, also when the client leaves meanwhile.
+    async fn pass_on(self: &Arc<Self>, request: Request<Bytes>) -> Response<Full<Bytes>> {
+        let shared = Arc::clone(self);
+        let (tell, told) = oneshot::channel();
+        self.plan().under_way += 1;
+        detach(async move {
+            let answer = shared.ask(request).await;
+            shared.plan().under_way -= 1;
+            // Nobody listens any more where the client has left.
+            tell.send(answer).ok();
+        });
+        told.await.expect("the registry's answer")
+    }
+
+    async fn ask(&self, request: Request<Bytes>) -> Response<Full<Bytes>> {
         let (parts, body) = request.into_parts();
         let url = format!("http://{}{}", self.target, parts.uri);
         let sent = self.client.request(parts.method, url).headers(parts.headers).body(body).send().await;
@@ -86,9 +108,10 @@ impl Shared {
         let body = body.collect().await.map_err(|_| Cut)?.to_bytes();
         let request = Request::from_parts(parts, body);
         let (trouble, blobs_at) = {
-            let mut plan = self.plan.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut plan = self.plan();
             plan.seen += 1;
             let trouble = plan.trouble.filter(|(at, _)| *at == plan.seen);
+            plan.met |= trouble.is_some();
             (trouble.map(|(_, trouble)| trouble), plan.blobs_at.clone())
         };
         let is_read = matches!(request.method().as_str(), "GET" | "HEAD");
@@ -153,17 +176,27 @@ impl Proxy {
     }
 
     fn plan(&self, plan: Plan) {
-        *self.shared.plan.lock().unwrap_or_else(PoisonError::into_inner) = plan;
+        *self.shared.plan() = plan;
     }
 
     fn seen(&self) -> usize {
-        self.shared.plan.lock().unwrap_or_else(PoisonError::into_inner).seen
+        self.shared.plan().seen
     }
 
-    /// Lets the request land that is late.
-    async fn land(&self) {
-        self.shared.land.notify_one();
-        self.shared.landed.notified().await;
+    /// After an attempt that failed: no more trouble, and whatever was sent has landed.
+    async fn calm_down(&self) {
+        let met = {
+            let mut plan = self.shared.plan();
+            let late = plan.trouble.take().is_some_and(|(_, trouble)| trouble == Trouble::Late);
+            late && plan.met
+        };
+        if met {
+            self.shared.land.notify_one();
+            self.shared.landed.notified().await;
+        }
+        while self.shared.plan().under_way > 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
     }
 
     fn endpoint(&self) -> Endpoint {
@@ -215,9 +248,7 @@ async fn one_trouble(
     let other = chart("other");
     if let Err(error) = first.push(&endpoint, repository, "v1", &other).await {
         assert!(is_meant(&error, trouble), "{trouble:?} at {at}: {error:?}");
-        if trouble == Trouble::Late && proxy.seen() >= at {
-            proxy.land().await;
-        }
+        proxy.calm_down().await;
         assert_eq!(friend.push(&endpoint, repository, "v1", &other).await.as_ref(), Ok(other.digest()));
     }
     // Looked at behind the proxy, so that looking is not counted.
@@ -227,14 +258,11 @@ async fn one_trouble(
     let mut progress = UntagProgress::default();
     let expected = Some(other.digest());
     let request = UntagRequest { endpoint: &endpoint, repository, tag: "v1", expected };
-    let before = proxy.seen();
     match untag(first, &request, &mut progress).await {
         Ok(outcome) => assert_eq!(outcome, UntagOutcome::Deleted, "{trouble:?} at {at}"),
         Err(UntagError::Failed { source, .. }) => {
             assert!(is_meant(&source, trouble), "{trouble:?} at {at}: {source:?}");
-            if trouble == Trouble::Late && (before..proxy.seen()).contains(&(at - 1)) {
-                proxy.land().await;
-            }
+            proxy.calm_down().await;
             let again = untag(friend, &request, &mut progress).await;
             let done = matches!(again, Ok(UntagOutcome::Deleted | UntagOutcome::AlreadyGone));
             assert!(done, "{trouble:?} at {at}: {again:?}");

@@ -14,6 +14,11 @@ use tokio::task::JoinSet;
 pub const REPOSITORY: &str = "team-a/shop/release-web";
 pub const BOTH: [Front; 2] = [Front::Http, Front::Memory];
 
+thread_local! {
+    /// One for all rigs of a test: a client reads the system's certificates when it is made.
+    static PATIENT: Arc<HttpRegistry> = Arc::new(http_client(patient()));
+}
+
 /// How the port reaches the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Front {
@@ -40,7 +45,7 @@ impl Rig {
         let mut server = JoinSet::new();
         let (registry, host): (Arc<dyn OciRegistry>, String) = match front {
             Front::Memory => (Arc::new(store.handle("test")), "registry.example".into()),
-            Front::Http => (Arc::new(http_client(patient())), listen(&store, &mut server).await),
+            Front::Http => (PATIENT.with(Arc::clone), listen(&store, &mut server).await),
         };
         Self { store, registry, endpoint: Endpoint::anonymous(host, true), _server: server }
     }

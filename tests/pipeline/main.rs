@@ -4,6 +4,7 @@ mod around;
 mod artifacts;
 mod bad_input;
 mod failures;
+mod namespaces;
 mod nonsense;
 mod price;
 mod protocol;
@@ -11,7 +12,9 @@ mod scene;
 mod strangers;
 #[path = "../support/mod.rs"]
 mod support;
+mod targets;
 mod untagging;
+mod wakes;
 
 use kube_embedded::{Fault, FaultRule, Verb};
 use serde_json::json;

@@ -22,7 +22,7 @@ fn a_wrong_value_is_refused_naming_the_flag_and_the_mend() {
         (&["--controllers", "Pod"], "invalid value 'Pod' for '--controllers <KIND>'"),
         (
             &["--controllers", "Pod"],
-            "possible values: Target, RenderTask, RenderArtifact, Release, ReleaseBinding",
+            "possible values: Target, RenderTask, RenderArtifact, ComponentVersion, Release",
         ),
         (&["--watch-namespace", "Fleet"], "\"Fleet\" is not a namespace: lower case letters"),
         (&["--watch-namespace", ""], "\"\" is not a namespace"),
@@ -33,6 +33,14 @@ fn a_wrong_value_is_refused_naming_the_flag_and_the_mend() {
         (&["--metrics-bind-address", ":http"], "the port must be a number from 0 to 65535"),
         (&["--health-bind-address", ":8080"], "are both :8080: give each its own port, or off"),
         (&["--log-format", "xml"], "possible values: text, json"),
+        (
+            &["--lease-renew-deadline", "15s"],
+            "--lease-renew-deadline 15s must be shorter than --lease-duration 15s",
+        ),
+        (&["--lease-retry-period", "6s"], "at most half of --lease-renew-deadline"),
+        (&["--lease-duration", "2500ms"], "a Lease counts whole seconds"),
+        (&["--leader-election-name", "Me"], "lower-case letters"),
+        (&["--leader-elect=perhaps"], "--leader-elect"),
         (&["--exit-when-ready"], "unexpected argument '--exit-when-ready'"),
     ] {
         let said = refused(arguments, 2);

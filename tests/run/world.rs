@@ -10,8 +10,8 @@ use std::time::Duration;
 use kube_embedded::Server;
 use serde_json::Value;
 use solar_controller::actors::pass::{PassHandle, Spawner};
-use solar_controller::dev::examples;
 use solar_controller::dev::registry::{self, Access, Behaviour, RegistryStore};
+use solar_controller::dev::{descriptor_examples, examples, push_descriptor};
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::time::Instant;
@@ -94,6 +94,14 @@ impl World {
         }
     }
 
+    /// Installs a ComponentVersion whose descriptor is in the registry.
+    pub fn install_descriptor(&self) {
+        self.runtime.block_on(push_descriptor(&self.store, &self.registry)).unwrap();
+        for example in descriptor_examples(&self.registry).unwrap() {
+            self.server.install(serde_json::to_value(&example.object).unwrap()).unwrap();
+        }
+    }
+
     /// Asks for the deletion of every object of `kind`.
     pub fn delete_all(&self, kind: &str, plural: &str) {
         let client = self.runtime.block_on(async { self.server.client("default") });
@@ -105,6 +113,16 @@ impl World {
             let request = http::Request::delete(path).body(b"{}".to_vec()).unwrap();
             self.runtime.block_on(client.request::<Value>(request)).unwrap();
         }
+    }
+
+    /// Merges `patch` into the object at `path`.
+    pub fn patch(&self, path: &str, patch: &Value) {
+        let client = self.runtime.block_on(async { self.server.client("default") });
+        let request = http::Request::patch(path)
+            .header("content-type", "application/merge-patch+json")
+            .body(patch.to_string().into_bytes())
+            .unwrap();
+        self.runtime.block_on(client.request::<Value>(request)).unwrap();
     }
 
     /// Status, reason and message of a condition.
@@ -150,9 +168,25 @@ impl World {
         });
     }
 
+    /// As [`Self::run`], by the name of `who` at the API server.
+    pub fn run_as(&self, who: &str, more: &[&str]) -> Program {
+        let text = std::fs::read_to_string(self.folder.path().join("kubeconfig")).unwrap();
+        let kubeconfig = self.folder.path().join(format!("kubeconfig-{who}"));
+        std::fs::write(&kubeconfig, text.replace("user: {}", &format!("user: {{as: {who}}}"))).unwrap();
+        self.start(&kubeconfig, more)
+    }
+
     /// Starts `run` against this world, on free ports, and waits until it says that it has started.
     pub fn run(&self, more: &[&str]) -> Program {
-        let kubeconfig = self.folder.path().join("kubeconfig");
+        self.start(&self.folder.path().join("kubeconfig"), more)
+    }
+
+    /// Lets real time pass.
+    pub fn pause(&self, time: Duration) {
+        self.runtime.block_on(async { tokio::time::sleep(time).await });
+    }
+
+    fn start(&self, kubeconfig: &Path, more: &[&str]) -> Program {
         let mut command = program();
         command.arg("run").arg("--kubeconfig").arg(kubeconfig);
         command.args(["--health-bind-address", "127.0.0.1:0", "--metrics-bind-address", "127.0.0.1:0"]);
@@ -182,6 +216,13 @@ impl Log {
         let text = self.text();
         let mut lines = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
         lines.find(|line| line["message"] == "solar-controller starts")
+    }
+
+    /// Whether a line with this message has this value in this field.
+    pub fn says(&self, message: &str, field: &str, value: &Value) -> bool {
+        let text = self.text();
+        let mut lines = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        lines.any(|line| line["message"] == message && line[field] == *value)
     }
 }
 

@@ -2,10 +2,14 @@
 
 use serde_json::{Value, json};
 
+use crate::descriptors;
+
 /// The registry that most charts go to; one whose secret stands beside it in another namespace.
 pub const SHARED_HOST: &str = "charts.example:5000";
 /// The registry of one team, in its own namespace.
 pub const OWN_HOST: &str = "own.example:5000";
+/// The registry of component descriptors, open for everybody.
+pub const DESCRIPTOR_HOST: &str = "descriptors.example:5000";
 /// The user of the registry at `host`.
 pub fn user(host: &str) -> String {
     format!("user-of-{}", host.split('.').next().unwrap_or_default())
@@ -90,6 +94,16 @@ fn grant(namespace: &str, name: &str, from: &[(&str, &str)], to: &str) -> Value 
 }
 
 fn component_version(namespace: &str, name: &str, component: &str, tag: &str) -> Value {
+    let mut version = component_version_without_descriptor(namespace, name, component, tag);
+    if descriptors::COMPONENTS.contains(&component) {
+        version["spec"]["registry"] = json!(DESCRIPTOR_HOST);
+        version["spec"]["componentName"] = json!(format!("acme.org/{component}"));
+        version["spec"]["digest"] = json!(descriptors::digest(component));
+    }
+    version
+}
+
+fn component_version_without_descriptor(namespace: &str, name: &str, component: &str, tag: &str) -> Value {
     object(
         "ComponentVersion",
         namespace,
@@ -141,6 +155,9 @@ pub fn objects(password: u32) -> Vec<Value> {
     objects.push(registry("team-b", "own", OWN_HOST, Some("push"), "pull-own"));
     objects.push(registry("team-a", "source-1", "source.example", None, "pull-1"));
     objects.push(registry("team-a", "source-2", "source.example", None, "pull-2"));
+    for team in ["team-a", "team-b"] {
+        objects.push(registry(team, "descriptors", DESCRIPTOR_HOST, None, "pull-descriptors"));
+    }
     for (target, registry) in [("a-0", "source-1"), ("a-1", "source-1"), ("a-2", "source-2")] {
         let spec = json!({ "targetRef": { "name": target }, "registryRef": { "name": registry } });
         objects.push(object("RegistryBinding", "team-a", &format!("{target}-{registry}"), spec));
@@ -221,6 +238,13 @@ pub enum Deed {
     },
     /// Makes everything again that is missing.
     Restore,
+    /// Puts a component's descriptor into its registry, or takes it away.
+    Descriptor {
+        /// The component.
+        component: &'static str,
+        /// Whether it is there afterwards.
+        there: bool,
+    },
     /// Changes the registries' password, and the Secrets a little later.
     RotatePassword,
     /// Breaks all watches, or lets them expire.
@@ -306,6 +330,23 @@ pub fn deed(
         72..77 => delete("RenderArtifact", pick(rng, "RenderArtifact")),
         77..79 => Some(Deed::RotatePassword),
         79..83 => Some(Deed::BreakWatches { expire: rng.bool() }),
+        83..86 => {
+            let component = descriptors::COMPONENTS[rng.usize(0..descriptors::COMPONENTS.len())];
+            Some(Deed::Descriptor { component, there: rng.u32(0..3) == 0 })
+        }
+        86..88 => {
+            let value = rng.u32(0..1_000).to_string();
+            let name = "solar.opendefense.cloud/availability-recheck";
+            let patch = json!({ "metadata": { "annotations": { name: value } } });
+            change("ComponentVersion", pick(rng, "ComponentVersion"), patch)
+        }
+        88..90 => {
+            let component = descriptors::COMPONENTS[rng.usize(0..descriptors::COMPONENTS.len())];
+            let digests =
+                [json!(descriptors::digest(component)), json!(descriptors::digest("nowhere")), json!(null)];
+            let patch = json!({ "spec": { "digest": digests[rng.usize(0..3)] } });
+            change("ComponentVersion", pick(rng, "ComponentVersion"), patch)
+        }
         _ => Some(Deed::Restore),
     }
 }

@@ -29,6 +29,7 @@ fn objects(world: &World, kind: &str) -> Vec<Value> {
 /// Panics when an invariant does not hold now.
 pub fn hold(world: &World) {
     let mut broken = world.broken.lock().unwrap().clone();
+    broken.extend(world.descriptors.lock().unwrap().look(objects(world, "ComponentVersion")));
     broken.extend(orphans(world));
     broken.extend(lost_tags(world));
     broken.extend(misdirected_credentials(world));
@@ -145,7 +146,44 @@ pub fn explained(world: &World) -> Result<(), String> {
             (_, reason) => is_a_reason(world, &target, reason, text(ready, "/message"))?,
         }
     }
+    versions_say_what_is_true(world)?;
     profiles_bind_what_they_select(world)
+}
+
+/// ComponentVersions whose grace period runs.
+pub fn pending(world: &World) -> Vec<Value> {
+    let mut versions = objects(world, "ComponentVersion");
+    versions.retain(|version| {
+        condition(version, "Available").is_some_and(|c| text(c, "/reason") == "DescriptorMissingPending")
+    });
+    versions
+}
+
+/// Every living ComponentVersion says whether its descriptor is there, and is held; so is its Component.
+fn versions_say_what_is_true(world: &World) -> Result<(), String> {
+    for version in objects(world, "ComponentVersion").iter().filter(|version| !is_terminating(version)) {
+        let (namespace, name) = name_of(version);
+        let registry = objects(world, "Registry").iter().any(|registry| {
+            name_of(registry).0 == namespace
+                && text(registry, "/spec/hostname") == text(version, "/spec/registry")
+        });
+        world.descriptors.lock().unwrap().is_true(version, registry)?;
+        let component = text(version, "/spec/componentRef/name");
+        let component = world.server.get_object("Component", namespace, component);
+        let component = component.filter(|component| !is_terminating(component));
+        let held = |object: &Value, finalizer: &str| {
+            let finalizers = object["metadata"]["finalizers"].as_array();
+            finalizers.is_some_and(|held| {
+                held.iter().any(|held| held.as_str().is_some_and(|held| held.ends_with(finalizer)))
+            })
+        };
+        if !held(version, "componentversion-finalizer")
+            || component.is_some_and(|component| !held(&component, "component-ref"))
+        {
+            return Err(format!("ComponentVersion {namespace}/{name} or its Component is not held"));
+        }
+    }
+    Ok(())
 }
 
 fn suspended(target: &Value) -> bool {

@@ -4,6 +4,7 @@
 //!
 //! A seed that fails is replayed with `make sim SEED=n`.
 
+mod descriptors;
 mod fleet;
 mod invariants;
 mod kill;

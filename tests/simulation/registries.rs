@@ -10,11 +10,15 @@ use solar_controller::adapters::oci::{
 };
 use solar_controller::dev::registry::{RegistryHandle, RegistryStore};
 
+use crate::fleet::DESCRIPTOR_HOST;
+
 /// The registries of a run by host; every other host is `elsewhere`.
 #[derive(Clone)]
 pub struct Registries {
     /// Stores by host.
     pub stores: BTreeMap<&'static str, RegistryStore>,
+    /// The one for component descriptors.
+    pub descriptors: RegistryStore,
     /// What answers for hosts that nobody named.
     pub elsewhere: RegistryStore,
 }
@@ -22,11 +26,13 @@ pub struct Registries {
 impl Registries {
     /// The port, as one actor.
     pub fn handle(&self, actor: &str) -> Arc<dyn OciRegistry> {
-        let handles = self.stores.iter().map(|(host, store)| (*host, store.handle(actor))).collect();
+        let stores = self.stores.iter().map(|(host, store)| (*host, store));
+        let stores = stores.chain([(DESCRIPTOR_HOST, &self.descriptors)]);
+        let handles = stores.map(|(host, store)| (host, store.handle(actor))).collect();
         Arc::new(ByHost { handles, elsewhere: self.elsewhere.handle(actor) })
     }
 
-    /// All of them.
+    /// All of them but that for descriptors, to which nothing is written.
     pub fn all(&self) -> impl Iterator<Item = &RegistryStore> {
         self.stores.values().chain(std::iter::once(&self.elsewhere))
     }

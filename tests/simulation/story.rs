@@ -21,9 +21,12 @@ use solar_controller::adapters::rng;
 use solar_controller::dev::registry::{
     Access, Behaviour, Fault as OciFault, RegistryOperation, RegistryStore, RequestInfo as OciRequestInfo,
 };
+use solar_core::artifact::ArtifactOptions;
+use solar_core::availability::AvailabilityOptions;
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::Instant;
 
+use crate::descriptors::{self, Descriptors};
 use crate::fleet::{self, Deed, OWN_HOST, SHARED_HOST};
 use crate::invariants;
 use crate::kill::{Kill, LATEST, Point, Remains};
@@ -91,6 +94,8 @@ pub struct World {
     pub server: Server,
     /// The registries.
     pub registries: Registries,
+    /// Component descriptors, and what was said of them.
+    pub descriptors: Mutex<Descriptors>,
     /// What was done.
     pub trace: Trace,
     /// What did not hold, seen where nothing may panic.
@@ -132,6 +137,11 @@ impl World {
             self.broken.lock().unwrap().push("the actors spin: time stands still".to_owned());
         }
         moment.1 >= SPINNING
+    }
+
+    /// The time that every clock shows.
+    fn now(&self) -> Timestamp {
+        self.epoch.checked_add(self.began.elapsed()).unwrap()
     }
 
     fn kill(&self) -> Option<Arc<Kill>> {
@@ -223,13 +233,16 @@ impl Story {
             server.apply_crd(crd).unwrap();
         }
         let store = |host| (host, RegistryStore::new(plan.behaviour(), access(host, 0)));
+        let descriptors = RegistryStore::new(Behaviour::default(), Access::Open);
         let registries = Registries {
+            descriptors,
             stores: BTreeMap::from([store(SHARED_HOST), store(OWN_HOST)]),
             elsewhere: RegistryStore::new(Behaviour::default(), Access::Open),
         };
         let world = Arc::new(World {
             server,
             registries,
+            descriptors: Mutex::new(Descriptors::new(epoch)),
             trace: Trace::new(keep),
             broken: Mutex::default(),
             epoch,
@@ -259,6 +272,9 @@ impl Story {
     /// From the start of a controller to its end: killed, ended in order, or at the end of the run.
     async fn incarnation(&mut self) {
         if self.incarnations == 0 {
+            for component in descriptors::COMPONENTS {
+                self.set_descriptor(component, true).await;
+            }
             self.restore();
         } else {
             self.downtime().await;
@@ -329,6 +345,9 @@ impl Story {
             seed: self.seed,
             max_concurrent_renders: self.plan.renders,
             max_concurrent_reconciles: self.plan.reconciles,
+            // A look of its own at some hour is a request that nothing asked for.
+            artifact: ArtifactOptions { check_interval: None, ..Options::default().artifact },
+            availability: AvailabilityOptions { interval: descriptors::INTERVAL, grace: descriptors::GRACE },
             ..Options::default()
         };
         let hook = {
@@ -339,7 +358,7 @@ impl Story {
                 verdict
             }
         };
-        let now = world.epoch.checked_add(world.began.elapsed()).unwrap();
+        let now = world.now();
         let ports = Ports {
             api: Api::new(bounded(world.server.service_for(&kill.actor), "default")),
             registry: Arc::new(Retrying::new(
@@ -365,6 +384,7 @@ impl Story {
         } else {
             self.world.server.fence(&kill.actor);
             self.world.registries.all().for_each(|store| store.fence(&kill.actor));
+            self.world.registries.descriptors.fence(&kill.actor);
         }
     }
 
@@ -409,6 +429,7 @@ impl Story {
             Deed::Change { kind, name, patch } => self.request("PATCH", kind, &name, &patch).await,
             Deed::Delete { kind, name } => self.request("DELETE", kind, &name, &json!({})).await,
             Deed::Restore => self.restore(),
+            Deed::Descriptor { component, there } => self.set_descriptor(component, there).await,
             Deed::RotatePassword => {
                 self.password += 1;
                 for (host, store) in &self.world.registries.stores {
@@ -419,6 +440,15 @@ impl Story {
             Deed::BreakWatches { expire: true } => drop(self.world.server.expire_watches(|_| true)),
             Deed::BreakWatches { expire: false } => drop(self.world.server.cut_watches(|_| true)),
         }
+    }
+
+    async fn set_descriptor(&self, component: &'static str, there: bool) {
+        let now = self.world.now();
+        {
+            let mut truth = self.world.descriptors.lock().unwrap();
+            if there { truth.comes(component, now) } else { truth.goes(component, now) }
+        }
+        descriptors::set(&self.world.registries.descriptors, component, there).await;
     }
 
     async fn request(&self, method: &str, kind: &str, (namespace, name): &(String, String), body: &Value) {
@@ -477,6 +507,9 @@ impl Story {
 
     /// No more passes and jobs run than may.
     async fn caps_hold(&self, running: &Running) {
+        if let Some(checks) = running.checks_snapshot().await {
+            assert!(checks.running.len() <= 4, "{checks:?}");
+        }
         let within = |busy: usize, cap: usize| cap == 0 || busy <= cap;
         if let Some(gate) = running.gate_snapshot().await {
             assert!(within(gate.in_use, self.plan.reconciles), "{gate:?}");
@@ -495,6 +528,9 @@ impl Story {
             let error = snapshot.last_error.unwrap_or_default();
             assert!(!error.contains("panicked") && !error.starts_with("more than"), "{key}: {error}");
             assert_eq!(snapshot.restarts, 0, "{key} was started again");
+        }
+        if let Some(checks) = running.checks_snapshot().await {
+            assert_eq!(checks.restarts, 0, "the registry actor was started again");
         }
     }
 
@@ -538,6 +574,8 @@ impl Story {
         let after = self.requests();
         assert_eq!(after, before, "no request follows: {:?}", self.world.server.requests().last());
         self.look(running);
+        let pending = invariants::pending(&self.world);
+        assert!(pending.is_empty(), "nobody turned red after the grace period: {pending:?}");
         self.no_fault_inside(running).await;
         let idle_finalizers = invariants::idle_finalizers(&self.world);
         assert!(idle_finalizers.is_empty(), "finalizers without reason: {idle_finalizers:?}");
@@ -585,6 +623,19 @@ fn hook_up(world: &Arc<World>, plan: Plan, seed: u64) {
         world.trace.line(format_args!("api {} {} {} {fault:?}", request.actor, request.verb, request.path));
         fault
     }));
+    {
+        let weak = Arc::downgrade(world);
+        let mut rng = fastrand::Rng::with_seed(seed ^ 0xde5c);
+        world.registries.descriptors.set_faults(move |request| {
+            let Some(world) = weak.upgrade() else { return OciFault::None };
+            let fault = descriptor_fault(&world, &mut rng, request);
+            world.trace.line(format_args!(
+                "descriptors {} {} {} {fault:?}",
+                request.actor, request.operation, request.repository
+            ));
+            fault
+        });
+    }
     for (number, store) in world.registries.all().enumerate() {
         let weak = Arc::downgrade(world);
         let host = world.registries.stores.keys().nth(number).copied().unwrap_or("elsewhere");
@@ -629,6 +680,25 @@ fn api_fault(world: &World, rng: &mut fastrand::Rng, request: &RequestInfo) -> A
         17..19 if !is_watch => ApiFault::Delay(Duration::from_millis(rng.u64(1..3_000))),
         19..20 if !is_watch => ApiFault::Hang,
         _ => ApiFault::None,
+    }
+}
+
+fn descriptor_fault(world: &World, rng: &mut fastrand::Rng, request: &OciRequestInfo) -> OciFault {
+    let Some(kill) = world.kill().filter(|kill| kill.actor == request.actor) else { return OciFault::None };
+    if let Some(fault) = kill.on_registry(request.operation) {
+        return fault;
+    }
+    if !world.noisy.load(Ordering::Relaxed) {
+        return OciFault::None;
+    }
+    match rng.u32(0..100) {
+        0..3 => OciFault::Cut,
+        3..6 => OciFault::status(503, ""),
+        6..8 => OciFault::Status { status: 429, code: "TOOMANYREQUESTS", retry_after: Some(2) },
+        8..10 => OciFault::status(403, "DENIED"),
+        10..12 => OciFault::Hang,
+        12..30 => OciFault::Latency(Duration::from_millis(rng.u64(1..9_000))),
+        _ => OciFault::None,
     }
 }
 

@@ -34,9 +34,15 @@ const KINDS: [(&str, &str, &str, &str); 13] = [
     ("ComponentVersion", "componentversions", "podinfo-6.7.0", r#"{"spec": {"namespace": "touched"}}"#),
     ("RegistryProtection", "registries", "charts", TOUCHED),
     ("ReleaseProtection", "releases", "probe", r#"{"spec": {"priority": 6}}"#),
-    ("ComponentVersionProtection", "componentversions", "podinfo-6.7.1", TOUCHED),
+    (
+        "ComponentVersionProtection",
+        "componentversions",
+        "podinfo-6.7.1",
+        r#"{"spec": {"namespace": "touched-again"}}"#,
+    ),
     ("ComponentProtection", "components", "podinfo", TOUCHED),
 ];
+const REGISTRY_ACTOR: &str = "the registry actor";
 const TOUCHED: &str = r#"{"metadata": {"labels": {"touched": "yes"}}}"#;
 
 /// What is injected, where, and when.
@@ -78,6 +84,11 @@ impl Place {
             _ => false,
         }
     }
+}
+
+/// Whether `label` is of the task or the pass of whom the fault hit, or of a message where it has neither.
+fn is_again(who: &str, label: &str) -> bool {
+    who == label || (who == REGISTRY_ACTOR && label.split_once(" handles ").is_some_and(|(of, _)| of == who))
 }
 
 /// What became of a case.
@@ -143,7 +154,7 @@ fn cases() -> Vec<Case> {
             When::Ending,
             "the pass; the next start makes up for it",
         );
-        if kind == "Target" || kind == "RenderTask" {
+        if matches!(kind, "Target" | "RenderTask" | "ComponentVersion") {
             for how in [Verdict::Panic, Verdict::Stop] {
                 add(
                     "waiting for an answer: it comes",
@@ -185,6 +196,26 @@ fn cases() -> Vec<Case> {
         When::Starting,
         "the look; it is made again",
     );
+    add(
+        "check of a ComponentVersion",
+        "running",
+        Verdict::Panic,
+        Place::Task("check of ".into()),
+        When::Starting,
+        "the check, which counts as one that got no answer; the next one is regular",
+    );
+    for message in ["a question", "the end of a check"] {
+        for how in [Verdict::Panic, Verdict::Stop] {
+            add(
+                REGISTRY_ACTOR,
+                message,
+                how,
+                Place::Message(REGISTRY_ACTOR.to_owned(), message),
+                When::Starting,
+                "who waits, and the checks that run; each version asks again; the bucket stays",
+            );
+        }
+    }
     for loop_ in ["Target", "RenderTask", "RenderArtifact", "RenderBinding"] {
         let place = Place::Task(format!("watch of {loop_}"));
         add(
@@ -257,7 +288,7 @@ impl Injection {
                 progress.hit = Some((Instant::now(), who.to_owned()));
                 self.case.how
             }
-            Some((_, who)) if progress.again.is_none() && *who == label => {
+            Some((_, who)) if progress.again.is_none() && is_again(who, label) => {
                 progress.again = Some(Instant::now());
                 Verdict::Go
             }
@@ -296,6 +327,7 @@ async fn run(case: Case) -> Outcome {
     }
     let sim = Simulation::hooked(options, injection.hook());
     sim.install_examples();
+    sim.install_descriptor().await;
     let spec =
         json!({ "targetRef": { "name": "lab", "namespace": "fleet" }, "registryRef": { "name": "charts" } });
     sim.server.install(support::object("RegistryBinding", "platform", "lab-charts", spec)).unwrap();

@@ -18,8 +18,8 @@ use solar_controller::adapters::cpu::Cpu;
 use solar_controller::adapters::kubernetes::{Api, bounded};
 use solar_controller::adapters::oci::Retrying;
 use solar_controller::adapters::rng;
-use solar_controller::dev::examples;
 use solar_controller::dev::registry::{Access, Behaviour, RegistryStore};
+use solar_controller::dev::{descriptor_examples, examples, push_descriptor};
 
 /// The registry's address; nothing listens there, the in-memory port knows every host.
 pub const REGISTRY: &str = "127.0.0.1:5000";
@@ -175,6 +175,14 @@ impl Simulation {
     /// Installs the example objects.
     pub fn install_examples(&self) {
         for example in examples(REGISTRY).unwrap() {
+            self.server.install(serde_json::to_value(&example.object).unwrap()).unwrap();
+        }
+    }
+
+    /// Installs a ComponentVersion whose descriptor is in the registry.
+    pub async fn install_descriptor(&self) {
+        push_descriptor(&self.store, REGISTRY).await.unwrap();
+        for example in descriptor_examples(REGISTRY).unwrap() {
             self.server.install(serde_json::to_value(&example.object).unwrap()).unwrap();
         }
     }

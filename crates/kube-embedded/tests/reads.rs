@@ -350,7 +350,7 @@ async fn discovery_tells_what_is_served() {
         assert!(discovery.get("events.k8s.io").is_some());
     }
     let version = client.apiserver_version().await.unwrap();
-    assert_eq!((version.major.as_str(), version.minor.as_str()), ("1", "34"));
+    assert_eq!((version.major.as_str(), version.minor.as_str()), ("1", "36"));
     let ready = client.request_text(Request::get("/readyz").body(Vec::new()).unwrap()).await.unwrap();
     assert_eq!(ready, "ok");
 }

@@ -146,6 +146,8 @@ pub mod component_version_resolved {
     pub const NOT_FOUND: &str = "NotFound";
     /// The ComponentVersion is in another namespace, and no grant there allows it.
     pub const NOT_GRANTED: &str = "NotGranted";
+    /// The ComponentVersion's namespace is not watched.
+    pub const NOT_WATCHED: &str = "NotWatched";
 }
 
 /// `Available` of a ComponentVersion.

@@ -18,6 +18,7 @@
 //! | [`profile`] | which ReleaseBindings Profiles want |
 //! | [`availability`] | whether a ComponentVersion's descriptor is there, when it is looked at, and whose turn it is |
 //! | [`routes`] | which actors a change concerns |
+//! | [`lease`] | which of several processes may lead |
 
 pub mod admission;
 pub mod artifact;
@@ -32,6 +33,7 @@ pub mod grant;
 pub mod hash;
 pub mod host;
 pub mod layout;
+pub mod lease;
 pub mod names;
 pub mod object;
 pub mod oci_name;

@@ -60,7 +60,10 @@ impl Record for TargetRecord {
         &self.meta
     }
     fn index(&self) -> Vec<IndexKey> {
-        vec![IndexKey::Registry(self.registry.clone()), IndexKey::Namespace(self.meta.name.namespace.clone())]
+        let here = IndexKey::Namespace(self.meta.name.namespace.clone());
+        let mut keys = vec![IndexKey::Registry(self.registry.clone()), here];
+        keys.extend(into_another(&self.meta.name, Some(&self.registry)));
+        keys
     }
 }
 
@@ -110,7 +113,9 @@ impl Record for ReleaseRecord {
         &self.meta
     }
     fn index(&self) -> Vec<IndexKey> {
-        vec![IndexKey::ComponentVersion(self.component_version.clone())]
+        let mut keys = vec![IndexKey::ComponentVersion(self.component_version.clone())];
+        keys.extend(into_another(&self.meta.name, Some(&self.component_version)));
+        keys
     }
 }
 
@@ -156,6 +161,7 @@ impl Record for ReleaseBindingRecord {
     }
     fn index(&self) -> Vec<IndexKey> {
         let mut keys = vec![IndexKey::Target(self.target.clone()), IndexKey::Release(self.release.clone())];
+        keys.extend(into_another(&self.meta.name, Some(&self.target)));
         keys.extend(self.profile().map(|(profile, _)| IndexKey::Profile(profile)));
         keys
     }
@@ -357,7 +363,9 @@ impl Record for RegistryBindingRecord {
         &self.meta
     }
     fn index(&self) -> Vec<IndexKey> {
-        vec![IndexKey::Target(self.target.clone()), IndexKey::Registry(self.registry.clone())]
+        let mut keys = vec![IndexKey::Target(self.target.clone()), IndexKey::Registry(self.registry.clone())];
+        keys.extend(into_another(&self.meta.name, Some(&self.target)));
+        keys
     }
 }
 
@@ -498,6 +506,7 @@ impl Record for RenderTaskRecord {
     fn index(&self) -> Vec<IndexKey> {
         let mut keys = vec![IndexKey::Owner(self.owner.clone()), IndexKey::Artifact(self.artifact())];
         keys.extend(self.registry.clone().map(IndexKey::Registry));
+        keys.extend(into_another(&self.meta.name, self.registry.as_ref()));
         keys
     }
 }
@@ -557,6 +566,7 @@ impl Record for RenderArtifactRecord {
     fn index(&self) -> Vec<IndexKey> {
         let mut keys = vec![IndexKey::Repository(self.meta.name.namespace.clone(), self.repository.clone())];
         keys.extend(self.registry.clone().map(IndexKey::Registry));
+        keys.extend(into_another(&self.meta.name, self.registry.as_ref()));
         keys
     }
 }
@@ -601,6 +611,12 @@ impl Record for RenderBindingRecord {
     fn index(&self) -> Vec<IndexKey> {
         vec![IndexKey::Artifact(self.artifact.clone()), IndexKey::Owner(self.owner.clone())]
     }
+}
+
+/// The key of a reference from an object of `own` namespace into another one.
+fn into_another(own: &ObjectName, referred: Option<&ObjectName>) -> Option<IndexKey> {
+    let there = referred.map(|name| &name.namespace).filter(|there| **there != own.namespace)?;
+    Some(IndexKey::Into(there.clone()))
 }
 
 fn annotation(

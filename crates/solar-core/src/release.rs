@@ -1,5 +1,7 @@
 //! What a Release needs next.
 
+use std::sync::Arc;
+
 use jiff::Timestamp;
 use solar_api::ReleaseStatus;
 use solar_api::conditions::component_version_resolved as reason;
@@ -23,11 +25,18 @@ pub enum Resolved {
     NotFound,
     /// No grant allows it.
     NotGranted,
+    /// Its namespace is not looked at.
+    NotWatched,
 }
 
-/// Resolves the ComponentVersion of `release`.
-pub fn resolve(world: &World, release: &ReleaseRecord) -> Resolved {
+/// Resolves the ComponentVersion of `release`. `watched` are the only namespaces that are looked at, `None` stands for
+/// all.
+pub fn resolve(world: &World, release: &ReleaseRecord, watched: Option<&[Arc<str>]>) -> Resolved {
     let wanted = &release.component_version;
+    // Grants of a namespace that is not watched are not seen either, so this comes first.
+    if watched.is_some_and(|watched| !watched.contains(&wanted.namespace)) {
+        return Resolved::NotWatched;
+    }
     let own = &release.meta.name.namespace;
     if !grant::allowed(world, "Release", own, "ComponentVersion", &wanted.namespace) {
         return Resolved::NotGranted;
@@ -86,6 +95,14 @@ fn wanted(release: &ReleaseRecord, resolved: &Resolved) -> Wanted {
             reason::NOT_FOUND,
             format!(
                 "ComponentVersion {version} does not exist: create it, or correct spec.componentVersionRef"
+            ),
+        ),
+        Resolved::NotWatched => Wanted::no(
+            reason::TYPE,
+            reason::NOT_WATCHED,
+            format!(
+                "The namespace of ComponentVersion {version} is not watched: add it to --watch-namespace, or name a \
+                 ComponentVersion of another one"
             ),
         ),
         Resolved::NotGranted => Wanted::no(

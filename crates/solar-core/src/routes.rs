@@ -191,8 +191,17 @@ fn held_changed(old: Option<&Meta>, new: Option<&Meta>, finalizer: &str) -> bool
     held(old) != held(new)
 }
 
+/// Whether the Profile that made `binding` wants it as it is, as far as is known.
+fn is_wanted(world: &World, profile: &ObjectName, binding: &ReleaseBindingRecord) -> bool {
+    let target = world.targets.get(&binding.target).map(Arc::as_ref);
+    world
+        .profiles
+        .get(profile)
+        .is_some_and(|profile| profile.release == binding.release && crate::profile::selects(profile, target))
+}
+
 impl Routed for ReleaseBindingRecord {
-    fn concerned(_: &World, old: Option<&Self>, new: Option<&Self>, to: &mut Concerned) {
+    fn concerned(world: &World, old: Option<&Self>, new: Option<&Self>, to: &mut Concerned) {
         let metas = (old.map(|b| &b.meta), new.map(|b| &b.meta));
         if touched(metas.0, metas.1) {
             for binding in old.iter().chain(&new) {
@@ -200,8 +209,9 @@ impl Routed for ReleaseBindingRecord {
                 add(to, RELEASE_BINDING, &binding.meta.name);
                 if let Some((profile, _)) = binding.profile() {
                     add(to, PROFILE, &profile);
-                    // One that has just been made needs nothing.
-                    if old.is_some() {
+                    // One that has just been made needs nothing, unless it was decided upon before the last change of its
+                    // Profile or Target, whose wake found no binding yet.
+                    if old.is_some() || !is_wanted(world, &profile, binding) {
                         add(to, PROFILE_BINDINGS, &binding.target);
                     }
                 }
@@ -368,49 +378,41 @@ fn granted(
     to_kind: &str,
     to: &mut Concerned,
 ) {
-    let here = IndexKey::Namespace(namespace.clone());
     let theirs = |name: &ObjectName| name.namespace.as_ref() == from_namespace;
+    let into = IndexKey::Into(namespace.clone());
     match (from_kind, to_kind) {
         ("Target" | "RenderArtifact" | "RenderTask", "Registry") => {
-            for registry in world.registries.by(&here) {
-                let key = IndexKey::Registry(registry.meta.name.clone());
-                for target in world.targets.by(&key).filter(|target| theirs(&target.meta.name)) {
-                    add(to, TARGET, &target.meta.name);
-                }
-                for artifact in world.render_artifacts.by(&key).filter(|artifact| theirs(&artifact.meta.name))
-                {
-                    add(to, RENDER_ARTIFACT, &artifact.meta.name);
-                }
-                for task in world.render_tasks.by(&key).filter(|task| theirs(&task.meta.name)) {
-                    add(to, RENDER_TASK, &task.meta.name);
-                }
+            for target in world.targets.by(&into).filter(|target| theirs(&target.meta.name)) {
+                add(to, TARGET, &target.meta.name);
+            }
+            for artifact in world.render_artifacts.by(&into).filter(|artifact| theirs(&artifact.meta.name)) {
+                add(to, RENDER_ARTIFACT, &artifact.meta.name);
+            }
+            for task in world.render_tasks.by(&into).filter(|task| theirs(&task.meta.name)) {
+                add(to, RENDER_TASK, &task.meta.name);
             }
         }
         ("Release", "ComponentVersion") => {
-            for version in world.component_versions.by(&here) {
-                let key = IndexKey::ComponentVersion(version.meta.name.clone());
-                for release in world.releases.by(&key).filter(|release| theirs(&release.meta.name)) {
-                    add(to, RELEASE, &release.meta.name);
-                    targets_of_release(world, &release.meta.name, to);
-                }
+            for release in world.releases.by(&into).filter(|release| theirs(&release.meta.name)) {
+                add(to, RELEASE, &release.meta.name);
+                targets_of_release(world, &release.meta.name, to);
             }
         }
-        ("ReleaseBinding" | "RegistryBinding", "Target") => {
-            for target in world.targets.by(&here) {
-                let key = IndexKey::Target(target.meta.name.clone());
-                for binding in world.release_bindings.by(&key).filter(|binding| theirs(&binding.meta.name)) {
-                    add(to, RELEASE_BINDING, &binding.meta.name);
-                    add(to, TARGET, &target.meta.name);
-                }
-                for binding in world.registry_bindings.by(&key).filter(|binding| theirs(&binding.meta.name)) {
-                    add(to, REGISTRY_BINDING, &binding.meta.name);
-                    add(to, TARGET, &target.meta.name);
-                }
+        ("ReleaseBinding", "Target") => {
+            for binding in world.release_bindings.by(&into).filter(|binding| theirs(&binding.meta.name)) {
+                add(to, RELEASE_BINDING, &binding.meta.name);
+                add(to, TARGET, &binding.target);
+            }
+        }
+        ("RegistryBinding", "Target") => {
+            for binding in world.registry_bindings.by(&into).filter(|binding| theirs(&binding.meta.name)) {
+                add(to, REGISTRY_BINDING, &binding.meta.name);
+                add(to, TARGET, &binding.target);
             }
         }
         ("Profile", "Target") => {
             if world.profiles.count(&IndexKey::Namespace(from_namespace.into())) > 0 {
-                for target in world.targets.by(&here) {
+                for target in world.targets.by(&IndexKey::Namespace(namespace.clone())) {
                     add(to, PROFILE_BINDINGS, &target.meta.name);
                 }
             }

@@ -43,6 +43,8 @@ pub enum IndexKey {
     Profile(ObjectName),
     /// Allows objects of this namespace something.
     From(Arc<str>),
+    /// Lies in another namespace and refers into this one, so that a grant there has a say.
+    Into(Arc<str>),
     /// Names this normalised registry host (namespace of the record, host).
     Host(Arc<str>, Box<str>),
     /// Lies in this namespace; only kinds that are looked up so.

@@ -15,6 +15,7 @@ use tokio::sync::Semaphore;
 
 use super::error::{ApiError, Problem};
 use super::patch::merge_difference;
+use crate::adapters::leadership::Leadership;
 
 /// Requests in flight at once. kube speaks HTTP/1.1: each one is a connection.
 const IN_FLIGHT: usize = 32;
@@ -68,6 +69,7 @@ impl<K> Namespaced for K where
 pub struct Api {
     client: Client,
     permits: Arc<Semaphore>,
+    lead: Leadership,
 }
 
 impl Debug for Api {
@@ -79,7 +81,12 @@ impl Debug for Api {
 impl Api {
     /// Requests through `client`, which should not retry by itself; [`bounded`](super::bounded) counts them.
     pub fn new(client: Client) -> Self {
-        Self { client, permits: Arc::new(Semaphore::new(IN_FLIGHT)) }
+        Self { client, permits: Arc::new(Semaphore::new(IN_FLIGHT)), lead: Leadership::always() }
+    }
+
+    /// The same, that writes only while `lead` is valid. Reading is always allowed.
+    pub fn led_by(self, lead: Leadership) -> Self {
+        Self { lead, ..self }
     }
 
     /// The client, for watches: they are not counted among the requests in flight.
@@ -216,9 +223,13 @@ impl Api {
         let kind = kind_name::<K>();
         // The semaphore is never closed.
         let _permit = self.permits.acquire().await;
-        let result = match tokio::time::timeout(TIMEOUT, request).await {
-            Ok(result) => result.map_err(Problem::from),
-            Err(_) => Err(Problem::TimedOut(TIMEOUT)),
+        let reads = matches!(verb, "get" | "list");
+        let bounded = tokio::time::timeout(TIMEOUT, request);
+        let answer = if reads { Ok(bounded.await) } else { self.lead.while_valid(bounded).await };
+        let result = match answer {
+            Ok(Ok(result)) => result.map_err(Problem::from),
+            Ok(Err(_)) => Err(Problem::TimedOut(TIMEOUT)),
+            Err(not_leading) => Err(not_leading.into()),
         };
         result.map_err(|problem| ApiError { verb, kind, name, problem })
     }

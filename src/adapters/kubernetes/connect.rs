@@ -105,6 +105,11 @@ impl Cluster {
         &self.config.cluster_url
     }
 
+    /// The namespace of the pod, or of the kubeconfig's context.
+    pub fn namespace(&self) -> String {
+        self.config.default_namespace.clone()
+    }
+
     /// A client that counts its requests, never retries by itself, waits 20 s for an answer to begin, and goes through
     /// HTTPS_PROXY unless NO_PROXY names the cluster. To be made inside the runtime that uses it.
     pub fn client(mut self) -> Result<Client, ConnectError> {

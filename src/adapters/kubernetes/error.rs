@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use thiserror::Error;
 
+use crate::adapters::leadership::NotLeading;
+
 /// A request that did not succeed.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("{verb} {kind} {name}: {problem}")]
@@ -53,6 +55,9 @@ pub enum Problem {
     /// No answer in time.
     #[error("no answer within {} s", .0.as_secs())]
     TimedOut(Duration),
+    /// This process does not lead any more; what was sent before may still land.
+    #[error(transparent)]
+    NotLeading(#[from] NotLeading),
     /// No connection, or a broken answer.
     #[error("{0}")]
     Unreachable(String),
@@ -61,7 +66,7 @@ pub enum Problem {
 impl Problem {
     /// Whether it is a normal part of working beside others: retried without a word.
     pub fn is_quiet(&self) -> bool {
-        matches!(self, Self::Conflict | Self::NamespaceTerminating | Self::Throttled(_))
+        matches!(self, Self::Conflict | Self::NamespaceTerminating | Self::Throttled(_) | Self::NotLeading(_))
     }
 }
 

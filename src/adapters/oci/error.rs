@@ -152,6 +152,9 @@ pub enum OciErrorKind {
     /// A name that no registry accepts; nothing was sent.
     #[error(transparent)]
     InvalidName(#[from] InvalidName),
+    /// This process does not lead any more. What was sent before may still land.
+    #[error("this process does not lead any more, and writes nothing")]
+    NotLeading,
     /// No client could be built for this registry; nothing was sent.
     #[error("no client for this registry: {cause}")]
     Client {
@@ -171,7 +174,11 @@ impl OciErrorKind {
     fn is_definite(&self) -> bool {
         match self {
             Self::Server { status } => !matches!(status, 502 | 504),
-            Self::Cut { .. } | Self::TimedOut { .. } | Self::Protocol { .. } | Self::TooLarge { .. } => false,
+            Self::Cut { .. }
+            | Self::TimedOut { .. }
+            | Self::Protocol { .. }
+            | Self::TooLarge { .. }
+            | Self::NotLeading => false,
             Self::Unauthorized { .. }
             | Self::Forbidden { .. }
             | Self::Throttled { .. }
@@ -222,6 +229,7 @@ impl OciError {
             OciErrorKind::Cut { .. } => "cut",
             OciErrorKind::TimedOut { .. } => "timeout",
             OciErrorKind::TooLarge { .. } | OciErrorKind::Protocol { .. } => "protocol",
+            OciErrorKind::NotLeading => "not_leading",
             OciErrorKind::RealmRefused { .. }
             | OciErrorKind::InvalidName(_)
             | OciErrorKind::Client { .. } => "not_sent",

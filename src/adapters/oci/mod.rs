@@ -11,6 +11,7 @@ mod auth;
 mod call;
 mod error;
 mod http_registry;
+mod led;
 #[cfg(feature = "dev")]
 mod plain_push;
 mod push;
@@ -31,6 +32,7 @@ pub use artifact::{
 };
 pub use error::{OciError, OciErrorKind, Operation};
 pub use http_registry::{HttpRegistry, HttpRegistryError, HttpRegistryOptions};
+pub use led::{Led, Writes};
 pub use retry::Retrying;
 pub use session::Timeouts;
 pub use types::{

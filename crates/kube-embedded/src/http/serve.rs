@@ -9,8 +9,9 @@ use tokio::{net::TcpListener, task::JoinSet};
 use super::service::respond;
 use crate::server::Server;
 
-/// The header by which a request over HTTP names its actor.
-const ACTOR: &str = "x-actor";
+/// The headers by which a request over HTTP names its actor: one that any client can be given, and the one of a
+/// kubeconfig's `as`.
+const ACTOR: [&str; 2] = ["x-actor", "impersonate-user"];
 
 /// Serves until `shutdown` is ready; the connections end with this future.
 pub(crate) async fn serve(
@@ -50,7 +51,8 @@ pub(crate) async fn serve(
 }
 
 fn actor_of(request: &http::Request<Incoming>) -> Arc<str> {
-    request.headers().get(ACTOR).and_then(|v| v.to_str().ok()).unwrap_or("http").into()
+    let named = ACTOR.iter().find_map(|header| request.headers().get(*header));
+    named.and_then(|v| v.to_str().ok()).unwrap_or("http").into()
 }
 
 /// Whether an error of `accept` concerns a connection that broke before it was taken, not the listener.

@@ -91,6 +91,10 @@ cases! {
     }
 
     async fn integers_have_the_range_of_their_format(case) {
+        // Before 1.36 formats of integers were not looked at.
+        if case.minor().await < 36 {
+            return;
+        }
         let widgets = case.widgets_with(json!({ "type": "object", "properties": {
             "i": { "type": "integer", "format": "int32" },
         } })).await;

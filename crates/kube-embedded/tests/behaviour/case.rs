@@ -125,6 +125,14 @@ impl Case {
         self.embedded
     }
 
+    /// The server's minor version.
+    pub async fn minor(&self) -> u32 {
+        let version = self.send("GET", "/version", "", "").await.is(200);
+        // Some providers put a plus behind it.
+        let minor = version["minor"].as_str().map(|minor| minor.trim_end_matches('+'));
+        minor.and_then(|minor| minor.parse().ok()).expect("a number")
+    }
+
     /// Sends a request; again while the server says that it is not ready for this kind yet, as it does for a moment after
     /// a CRD was made or changed.
     pub async fn send(&self, method: &str, path: &str, media: &str, body: impl Into<Vec<u8>>) -> Answer {

@@ -65,6 +65,11 @@ impl Releases {
             let message = "No ReleaseBinding names this Target: bind a Release to it";
             return Wanted::no(reason::TYPE, reason::NO_RELEASE_BINDINGS, message);
         }
+        if self.filtered.is_empty() && !self.missing.is_empty() {
+            let message =
+                "Every bound release that was found is accepted; ReleasesRendered names what is missing";
+            return Wanted::yes(reason::TYPE, reason::NO_CONFLICTS, message);
+        }
         if self.filtered.is_empty() {
             return Wanted::yes(reason::TYPE, reason::NO_CONFLICTS, "Every bound release is accepted");
         }

@@ -14,6 +14,7 @@ mod credentials;
 mod dependencies;
 mod grants;
 mod hosts;
+mod leases;
 mod model;
 mod names;
 mod profiles;

@@ -39,7 +39,7 @@ fn resolve(
     let mut release = a_release("edge", "web", "team/web-1");
     release.spec.unique_name = unique_name.map(Into::into);
     let record = ReleaseRecord::from(&release);
-    let resolved = release::resolve(&world, &record);
+    let resolved = release::resolve(&world, &record, None);
     let status = release::status(&world, &record, &resolved, at(1));
     if let Some(status) = &status {
         release.status = Some(status.clone());
@@ -47,6 +47,21 @@ fn resolve(
         assert_eq!(again, None, "nothing is written twice");
     }
     (resolved, status)
+}
+
+#[test]
+fn a_release_whose_version_lies_where_nobody_looks_says_so() {
+    let release = ReleaseRecord::from(&a_release("edge", "web", "team/web-1"));
+    let world = World::default();
+    let resolved = release::resolve(&world, &release, Some(&["edge".into()]));
+    assert_eq!(resolved, Resolved::NotWatched);
+    let status = release::status(&world, &release, &resolved, at(1)).unwrap();
+    assert_eq!(status.conditions[0].reason, "NotWatched");
+    assert!(status.conditions[0].message.contains("--watch-namespace"));
+    assert_eq!(
+        release::resolve(&world, &release, Some(&["edge".into(), "team".into()])),
+        Resolved::NotGranted
+    );
 }
 
 #[test]
@@ -84,7 +99,7 @@ fn a_release_whose_version_vanishes_keeps_the_name_that_it_had() {
         Some(api::ReleaseStatus { effective_unique_name: Some("web".into()), ..Default::default() });
     let world = World::default();
     let record = ReleaseRecord::from(&release);
-    let status = release::status(&world, &record, &release::resolve(&world, &record), at(1)).unwrap();
+    let status = release::status(&world, &record, &release::resolve(&world, &record, None), at(1)).unwrap();
     assert_eq!(status.effective_unique_name.as_deref(), Some("web"));
 }
 

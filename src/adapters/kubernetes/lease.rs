@@ -1,0 +1,245 @@
+//! The Lease by which one of several processes leads.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use kube::Client;
+use kube::api::{ObjectMeta, PostParams};
+use solar_core::lease::{Candidate, LeaseStep, LeaseTimes, SeenLease};
+use tokio::time::Instant;
+
+use super::api::FIELD_MANAGER;
+use super::error::Problem;
+use crate::adapters::clock::Clock;
+use crate::adapters::leadership::Leadership;
+
+/// On a Lease that was given up: everything that its holder wrote was answered.
+const CLEAN_END: &str = "solar.opendefense.cloud/clean-end";
+
+/// Where the Lease lies.
+#[derive(Clone, Debug)]
+pub struct LeaseName {
+    /// Namespace.
+    pub namespace: String,
+    /// Name.
+    pub name: String,
+}
+
+impl std::fmt::Display for LeaseName {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.name)
+    }
+}
+
+/// How the lease was taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Taken {
+    /// Nothing of an earlier holder can land any more.
+    pub clean: bool,
+}
+
+/// Takes a Lease, keeps it, and gives it up.
+pub struct Elector {
+    api: kube::Api<Lease>,
+    name: LeaseName,
+    identity: String,
+    times: LeaseTimes,
+    clock: Clock,
+    lead: Leadership,
+    held: Option<Lease>,
+}
+
+impl Elector {
+    /// Wants the Lease `name` for `identity`, which no other process may have; keeps `lead` valid while it is held.
+    pub fn new(
+        client: Client,
+        name: LeaseName,
+        identity: String,
+        times: LeaseTimes,
+        clock: Clock,
+        lead: Leadership,
+    ) -> Self {
+        let api = kube::Api::namespaced(client, &name.namespace);
+        Self { api, name, identity, times, clock, lead, held: None }
+    }
+
+    /// Waits until the Lease is held. What goes wrong meanwhile is said and tried again.
+    pub async fn take(&mut self) -> Taken {
+        let mut candidate = Candidate::default();
+        let mut told = String::new();
+        loop {
+            let looked = self.look(&mut candidate, &mut told).await;
+            match looked {
+                Ok(Ok(taken)) => return taken,
+                Ok(Err(wait)) => tokio::time::sleep(wait).await,
+                Err(problem) => {
+                    let problem = problem.to_string();
+                    if told != problem {
+                        tracing::warn!(lease = %self.name, problem, "the lease cannot be taken; it is tried again");
+                        told = problem;
+                    }
+                    tokio::time::sleep(self.times.retry_period).await;
+                }
+            }
+        }
+    }
+
+    /// One look, and the attempt that follows from it; or how long to wait.
+    async fn look(
+        &mut self,
+        candidate: &mut Candidate,
+        told: &mut String,
+    ) -> Result<Result<Taken, Duration>, Problem> {
+        let lease = self.bounded(self.api.get_opt(&self.name.name)).await?;
+        let read = lease.as_ref().map(seen);
+        let holder = read.as_ref().map(|read| read.holder.clone()).unwrap_or_default();
+        let taken = match candidate.next(read, self.clock.elapsed(), &self.times) {
+            LeaseStep::Wait(wait) => {
+                if *told != holder {
+                    tracing::info!(lease = %self.name, holder, "another process leads: this one stands by");
+                    *told = holder;
+                }
+                return Ok(Err(wait));
+            }
+            // Who held a Lease that is gone is not known.
+            LeaseStep::Create => Taken { clean: false },
+            LeaseStep::Take { clean } => Taken { clean },
+        };
+        let wanted = self.held_by_this(lease);
+        match self.write(wanted).await {
+            Ok(()) => Ok(Ok(taken)),
+            Err(Problem::Conflict | Problem::AlreadyExists) => Ok(Err(self.times.retry_period)),
+            Err(problem) => Err(problem),
+        }
+    }
+
+    /// Renews the Lease for as long as that goes well. Answers why it is not held any more.
+    pub async fn keep(&mut self) -> String {
+        loop {
+            let pause = self.times.retry_period;
+            tokio::select! {
+                biased;
+                () = self.lead.over() => {}
+                () = tokio::time::sleep(pause) => {}
+            }
+            if !self.lead.is_valid() {
+                let deadline = self.times.renew_deadline;
+                return format!("the lease {} could not be renewed for {deadline:?}", self.name);
+            }
+            let wanted = self.held.clone().map(|held| self.renewed(held));
+            let Some(wanted) = wanted else { return format!("the lease {} was given up", self.name) };
+            match self.write(wanted).await {
+                Ok(()) => {}
+                Err(Problem::Conflict | Problem::NotFound) => match self.still_ours().await {
+                    Ok(true) => {}
+                    Ok(false) => return format!("the lease {} was taken by another process", self.name),
+                    Err(problem) => self.say(&problem),
+                },
+                Err(problem) => self.say(&problem),
+            }
+        }
+    }
+
+    fn say(&self, problem: &Problem) {
+        tracing::warn!(lease = %self.name, %problem, "the lease was not renewed; it is tried again");
+    }
+
+    /// Whether the Lease still names this process, although a renewal met another version: people write to it too, and
+    /// an answer may have been lost.
+    async fn still_ours(&mut self) -> Result<bool, Problem> {
+        let lease = self.bounded(self.api.get_opt(&self.name.name)).await?;
+        let ours = lease.as_ref().is_some_and(|lease| seen(lease).holder == self.identity);
+        if ours {
+            self.held = lease;
+        }
+        Ok(ours)
+    }
+
+    /// Gives the Lease up, so that another process can begin at once; `clean` says that nothing of this one can land
+    /// any more. One that is not held is left alone.
+    pub async fn give_up(&mut self, clean: bool) {
+        let Some(mut lease) = self.held.take().filter(|_| self.lead.is_valid()) else { return };
+        let spec = lease.spec.get_or_insert_default();
+        spec.holder_identity = Some(String::new());
+        spec.renew_time = Some(self.wall());
+        if clean {
+            let annotations = lease.metadata.annotations.get_or_insert_default();
+            annotations.insert(CLEAN_END.to_owned(), "true".to_owned());
+        }
+        let params = params();
+        if let Err(problem) = self.bounded(self.api.replace(&self.name.name, &params, &lease)).await {
+            tracing::warn!(lease = %self.name, %problem, "the lease was not given up; another process waits until it is over");
+        }
+    }
+
+    /// Writes the Lease as this process holds it; valid from when it was sent.
+    async fn write(&mut self, wanted: Lease) -> Result<(), Problem> {
+        let sent = Instant::now();
+        let params = params();
+        let written = if wanted.metadata.resource_version.is_none() {
+            self.bounded(self.api.create(&params, &wanted)).await?
+        } else {
+            self.bounded(self.api.replace(&self.name.name, &params, &wanted)).await?
+        };
+        self.held = Some(written);
+        self.lead.extend(sent + self.times.renew_deadline);
+        Ok(())
+    }
+
+    /// `found`, or a new Lease, in the name of this process.
+    fn held_by_this(&self, found: Option<Lease>) -> Lease {
+        let mut lease = found.unwrap_or_else(|| Lease {
+            metadata: ObjectMeta {
+                name: Some(self.name.name.clone()),
+                namespace: Some(self.name.namespace.clone()),
+                ..ObjectMeta::default()
+            },
+            spec: None,
+        });
+        lease.metadata.annotations.get_or_insert_with(BTreeMap::new).remove(CLEAN_END);
+        let spec = lease.spec.get_or_insert_default();
+        let transitions = spec.lease_transitions.unwrap_or(-1).saturating_add(1);
+        spec.lease_transitions = Some(transitions);
+        spec.holder_identity = Some(self.identity.clone());
+        spec.acquire_time = Some(self.wall());
+        self.renewed(lease)
+    }
+
+    fn renewed(&self, mut lease: Lease) -> Lease {
+        let spec: &mut LeaseSpec = lease.spec.get_or_insert_default();
+        spec.renew_time = Some(self.wall());
+        spec.lease_duration_seconds = i32::try_from(self.times.duration.as_secs().max(1)).ok();
+        lease
+    }
+
+    fn wall(&self) -> MicroTime {
+        let now = self.clock.wall_exact();
+        MicroTime(Timestamp::from_microsecond(now.as_microsecond()).unwrap_or(now))
+    }
+
+    async fn bounded<T>(&self, request: impl Future<Output = Result<T, kube::Error>>) -> Result<T, Problem> {
+        let limit = self.times.renew_deadline / 2;
+        match tokio::time::timeout(limit, request).await {
+            Ok(answer) => answer.map_err(Problem::from),
+            Err(_) => Err(Problem::TimedOut(limit)),
+        }
+    }
+}
+
+fn params() -> PostParams {
+    PostParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PostParams::default() }
+}
+
+fn seen(lease: &Lease) -> SeenLease {
+    let spec = lease.spec.clone().unwrap_or_default();
+    let annotations = lease.metadata.annotations.as_ref();
+    SeenLease {
+        holder: spec.holder_identity.unwrap_or_default(),
+        version: lease.metadata.resource_version.clone().unwrap_or_default(),
+        duration: Duration::from_secs(spec.lease_duration_seconds.unwrap_or(0).try_into().unwrap_or(0)),
+        clean: annotations.is_some_and(|it| it.get(CLEAN_END).is_some_and(|clean| clean == "true")),
+    }
+}

@@ -1,0 +1,150 @@
+//! Whether this process may write: always, or while its lease is valid.
+//!
+//! Everything that writes asks here, before it begins and each time it goes on. A process that was stopped and wakes up
+//! later than its lease allows finds the lease over before it sends another byte.
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::Poll;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// Nothing may be written: the lease is not held, or over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("this process does not lead any more, and writes nothing")]
+pub struct NotLeading;
+
+/// The right to write. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Leadership {
+    lease: Option<Arc<Lease>>,
+}
+
+#[derive(Debug)]
+struct Lease {
+    began: Instant,
+    /// Milliseconds after `began` until which the lease is valid.
+    valid_until: AtomicU64,
+}
+
+impl Leadership {
+    /// Of a process that is alone.
+    pub fn always() -> Self {
+        Self { lease: None }
+    }
+
+    /// Of a process that has to hold a lease, and does not yet.
+    pub fn leased() -> Self {
+        Self { lease: Some(Arc::new(Lease { began: Instant::now(), valid_until: AtomicU64::new(0) })) }
+    }
+
+    /// The lease is valid until then; an earlier time than the one that is known is ignored.
+    pub fn extend(&self, until: Instant) {
+        if let Some(lease) = &self.lease {
+            let until = until.saturating_duration_since(lease.began).as_millis();
+            lease.valid_until.fetch_max(u64::try_from(until).unwrap_or(u64::MAX), Ordering::AcqRel);
+        }
+    }
+
+    /// How long the lease is still valid; `None`: for ever.
+    pub fn left(&self) -> Option<Duration> {
+        let lease = self.lease.as_ref()?;
+        let until = Duration::from_millis(lease.valid_until.load(Ordering::Acquire));
+        Some(until.saturating_sub(lease.began.elapsed()))
+    }
+
+    /// Whether writing is allowed now.
+    pub fn is_valid(&self) -> bool {
+        self.left().is_none_or(|left| !left.is_zero())
+    }
+
+    /// Carries out `work` for as long as writing is allowed; it is dropped when that ends.
+    pub async fn while_valid<T>(&self, work: impl Future<Output = T>) -> Result<T, NotLeading> {
+        if self.lease.is_none() {
+            return Ok(work.await);
+        }
+        let (mut work, mut over) = (pin!(work), pin!(self.over()));
+        poll_fn(|context| {
+            if !self.is_valid() {
+                return Poll::Ready(Err(NotLeading));
+            }
+            match work.as_mut().poll(context) {
+                Poll::Ready(done) => Poll::Ready(Ok(done)),
+                Poll::Pending => over.as_mut().poll(context).map(|()| Err(NotLeading)),
+            }
+        })
+        .await
+    }
+
+    /// Ready when the lease is over.
+    pub async fn over(&self) {
+        loop {
+            match self.left() {
+                None => return std::future::pending().await,
+                Some(left) if left.is_zero() => return,
+                Some(left) => tokio::time::sleep(left).await,
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn work_goes_on_while_the_lease_is_renewed_and_is_dropped_when_it_is_over() {
+        let lead = Leadership::leased();
+        assert_eq!(lead.while_valid(async { 1 }).await, Err(NotLeading), "it was never held");
+        lead.extend(Instant::now() + Duration::from_secs(10));
+        lead.extend(Instant::now() + Duration::from_secs(5));
+        assert_eq!(lead.left(), Some(Duration::from_secs(10)), "a late answer to an earlier renewal");
+        let slow = async {
+            tokio::time::sleep(Duration::from_secs(15)).await;
+            2
+        };
+        let renew = async {
+            tokio::time::sleep(Duration::from_secs(9)).await;
+            lead.extend(Instant::now() + Duration::from_secs(10));
+        };
+        assert_eq!(tokio::join!(lead.while_valid(slow), renew).0, Ok(2));
+        let steps = Cell::new(0);
+        let endless = async {
+            loop {
+                tokio::time::sleep(Duration::from_millis(1_500)).await;
+                steps.set(steps.get() + 1);
+            }
+        };
+        assert_eq!(lead.while_valid::<()>(endless).await, Err(NotLeading));
+        assert_eq!(steps.get(), 2, "of the 4 s that were left");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_wakes_up_too_late_does_not_go_on_even_once() {
+        let lead = Leadership::leased();
+        lead.extend(Instant::now() + Duration::from_secs(10));
+        let went_on = Cell::new(false);
+        let work = async {
+            tokio::task::yield_now().await;
+            went_on.set(true);
+        };
+        let mut work = pin!(lead.while_valid(work));
+        assert!(poll_fn(|context| Poll::Ready(work.as_mut().poll(context).is_pending())).await);
+        // The process stands still while the clock goes on.
+        tokio::time::advance(Duration::from_secs(10)).await;
+        assert_eq!(work.await, Err(NotLeading));
+        assert!(!went_on.get());
+    }
+
+    #[tokio::test]
+    async fn a_process_that_is_alone_always_writes() {
+        let lead = Leadership::always();
+        assert!(lead.is_valid() && lead.left().is_none());
+        assert_eq!(lead.while_valid(async { 1 }).await, Ok(1));
+    }
+}

@@ -1,0 +1,159 @@
+//! How one of several processes of `run` comes to lead, and the time in which it does.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::{ArgAction, Args};
+use solar_core::lease::LeaseTimes;
+use tokio::sync::Notify;
+
+use crate::actors::pass::{PassHandle, Spawner};
+use crate::actors::root::Running;
+use crate::adapters::kubernetes::Elector;
+use crate::flags::{FlagsError, more_than_zero, namespace};
+
+/// How one of several processes comes to lead.
+#[derive(Clone, Debug, Args)]
+pub struct ElectionArgs {
+    /// Lead by a Lease, so that of several processes one works and the others stand by; `false` where there is only one
+    #[arg(
+        long,
+        env = "SOLAR_LEADER_ELECT",
+        default_value_t = true,
+        action = ArgAction::Set,
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "true",
+        value_name = "BOOL"
+    )]
+    pub leader_elect: bool,
+    /// Name of the Lease; processes that run different controllers or namespaces need different ones
+    #[arg(
+        long,
+        env = "SOLAR_LEADER_ELECTION_NAME",
+        default_value = "solar-controller",
+        value_parser = lease_name,
+        value_name = "NAME"
+    )]
+    pub leader_election_name: String,
+    /// Namespace of the Lease; that of the pod or of the kubeconfig's context if not given
+    #[arg(long, env = "SOLAR_LEADER_ELECTION_NAMESPACE", value_parser = namespace, value_name = "NAMESPACE")]
+    pub leader_election_namespace: Option<String>,
+    /// How long a Lease that is not renewed keeps other processes out
+    #[arg(
+        long,
+        env = "SOLAR_LEASE_DURATION",
+        default_value = "15s",
+        value_parser = more_than_zero,
+        value_name = "DURATION"
+    )]
+    pub lease_duration: Duration,
+    /// How long the process that leads works on after its last renewal
+    #[arg(
+        long,
+        env = "SOLAR_LEASE_RENEW_DEADLINE",
+        default_value = "10s",
+        value_parser = more_than_zero,
+        value_name = "DURATION"
+    )]
+    pub lease_renew_deadline: Duration,
+    /// Pause between two renewals, and between two looks of a process that stands by
+    #[arg(
+        long,
+        env = "SOLAR_LEASE_RETRY_PERIOD",
+        default_value = "2s",
+        value_parser = more_than_zero,
+        value_name = "DURATION"
+    )]
+    pub lease_retry_period: Duration,
+}
+
+impl ElectionArgs {
+    /// The times that these flags mean.
+    pub fn times(&self) -> LeaseTimes {
+        LeaseTimes {
+            duration: self.lease_duration,
+            renew_deadline: self.lease_renew_deadline,
+            retry_period: self.lease_retry_period,
+        }
+    }
+
+    /// Whether the flags fit together.
+    ///
+    /// # Errors
+    /// Says which do not, and the mend.
+    pub fn check(&self) -> Result<(), FlagsError> {
+        if self.lease_duration.subsec_nanos() > 0 {
+            return Err(FlagsError::Lease("--lease-duration: a Lease counts whole seconds".to_owned()));
+        }
+        self.times().check().map_err(FlagsError::Lease)
+    }
+}
+
+fn lease_name(name: &str) -> Result<String, String> {
+    let label = |part: &str| {
+        !part.is_empty()
+            && part.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
+            && !part.starts_with('-')
+            && !part.ends_with('-')
+    };
+    if name.len() <= 253 && name.split('.').all(label) {
+        Ok(name.to_owned())
+    } else {
+        Err("a Lease's name is lower-case letters, digits, '-' and '.', at most 253".to_owned())
+    }
+}
+
+/// The time in which this process leads: from when it took the lease until it loses it or gives it up.
+pub struct Term {
+    /// Takes the lease and keeps it; ends with the reason when it is lost. `None`: there is no lease.
+    keeping: Option<PassHandle<(Elector, String)>>,
+    give_up: Arc<Notify>,
+}
+
+impl Term {
+    /// Begins to want the lease; without an elector this process leads from the start.
+    pub fn begin(elector: Option<Elector>, running: &Running, spawner: &Spawner) -> Self {
+        let give_up = Arc::<Notify>::default();
+        let keeping = elector.map(|mut elector| {
+            let (running, give_up) = (running.clone(), give_up.clone());
+            spawner.spawn_pass("the lease", async move {
+                let lost = {
+                    let work = async {
+                        let taken = elector.take().await;
+                        metrics::gauge!("solar_leader").set(1.0);
+                        tracing::info!(clean = taken.clean, "this process leads");
+                        running.lead(taken.clean).await;
+                        elector.keep().await
+                    };
+                    tokio::select! {
+                        biased;
+                        () = give_up.notified() => "it is given up".to_owned(),
+                        lost = work => lost,
+                    }
+                };
+                metrics::gauge!("solar_leader").set(0.0);
+                (elector, lost)
+            })
+        });
+        metrics::gauge!("solar_leader").set(if keeping.is_none() { 1.0 } else { 0.0 });
+        Self { keeping, give_up }
+    }
+
+    /// Ready when the lease is lost; says why.
+    pub async fn lost(&mut self) -> String {
+        let Some(keeping) = &mut self.keeping else { return std::future::pending().await };
+        let ended = keeping.await;
+        self.keeping = None;
+        ended.map_or_else(|died| format!("the lease: {died}"), |(_, lost)| lost)
+    }
+
+    /// Gives the lease up; `clean` says that nothing of this process can land any more.
+    pub async fn end(mut self, clean: bool) {
+        let Some(keeping) = self.keeping.take() else { return };
+        self.give_up.notify_one();
+        if let Ok((mut elector, _)) = keeping.await {
+            elector.give_up(clean).await;
+        }
+    }
+}
