@@ -245,7 +245,7 @@ fn one_label_of_a_thousand_targets_costs_work_for_its_target_only() {
         let said: Vec<_> =
             requests.iter().map(|it| format!("{} {} {}", it.verb, it.resource, it.subresource)).collect();
         let wanted = ["create releasebindings ", "patch profiles status", "patch releasebindings status"];
-        assert_eq!(BTreeSet::from_iter(said.iter().map(String::as_str)), BTreeSet::from(wanted));
+        assert_eq!(said.iter().map(String::as_str).collect::<BTreeSet<_>>(), BTreeSet::from(wanted));
         assert_eq!(said.len(), 3, "{said:?}");
         sim.shut_down().await;
     });

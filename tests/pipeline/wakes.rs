@@ -176,7 +176,7 @@ async fn act(sim: &Simulation, row: &Row) {
             });
             sim.server.install(installed.expect("it was installed")).unwrap();
         }
-        Deed::Install(object) => drop(sim.server.install(object.clone()).unwrap()),
+        Deed::Install(object) => sim.server.install(object.clone()).unwrap(),
     }
 }
 

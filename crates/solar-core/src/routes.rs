@@ -410,11 +410,9 @@ fn granted(
                 add(to, TARGET, &binding.target);
             }
         }
-        ("Profile", "Target") => {
-            if world.profiles.count(&IndexKey::Namespace(from_namespace.into())) > 0 {
-                for target in world.targets.by(&IndexKey::Namespace(namespace.clone())) {
-                    add(to, PROFILE_BINDINGS, &target.meta.name);
-                }
+        ("Profile", "Target") if world.profiles.count(&IndexKey::Namespace(from_namespace.into())) > 0 => {
+            for target in world.targets.by(&IndexKey::Namespace(namespace.clone())) {
+                add(to, PROFILE_BINDINGS, &target.meta.name);
             }
         }
         _ => {}
