@@ -12,6 +12,7 @@ use solar_api as api;
 use crate::content;
 use crate::hash::PayloadHash;
 use crate::host;
+use crate::layout;
 use crate::names;
 use crate::object::{ControllerRef, Meta, ObjectName};
 use crate::world::{IndexKey, Record};
@@ -529,6 +530,18 @@ pub struct RenderArtifactRecord {
     pub registry: Option<ObjectName>,
     /// Status as stored.
     pub status: api::RenderArtifactStatus,
+}
+
+impl RenderArtifactRecord {
+    /// The chart's address, as the status has to show it.
+    pub fn address(&self) -> String {
+        layout::chart_url(&self.base_url, &self.repository, &self.tag)
+    }
+
+    /// Whether the status shows it.
+    pub fn has_its_address(&self) -> bool {
+        self.status.chart_url.as_deref() == Some(self.address().as_str())
+    }
 }
 
 impl From<&api::RenderArtifact> for RenderArtifactRecord {

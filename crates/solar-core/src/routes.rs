@@ -445,7 +445,9 @@ impl Routed for RenderArtifactRecord {
         let Some(name) = old.or(new).map(|artifact| artifact.meta.name.clone()) else { return };
         let metas = (old.map(|a| &a.meta), new.map(|a| &a.meta));
         let touched = touched(metas.0, metas.1);
-        if touched {
+        let url = |artifact: &Self| artifact.status.chart_url.clone();
+        let spoilt = old.and_then(url) != new.and_then(url) && new.is_some_and(|new| !new.has_its_address());
+        if touched || spoilt {
             add(to, RENDER_ARTIFACT, &name);
         }
         let digest = |artifact: &Self| artifact.status.digest.clone();
