@@ -39,17 +39,21 @@ fn kinds() -> Vec<(&'static str, RenderedChart)> {
     ]
 }
 
-struct Helm {
+/// The program with a folder of its own.
+pub struct Helm {
     program: PathBuf,
-    folder: PathBuf,
+    /// Where it runs.
+    pub folder: PathBuf,
 }
 
 impl Helm {
-    fn find() -> Option<Self> {
+    /// `None` where it is missing.
+    pub fn find() -> Option<Self> {
         Some(Self { program: test_bed::tool("helm")?, folder: test_bed::folder("helm") })
     }
 
-    fn run(&self, arguments: &[&str]) -> String {
+    /// What a command prints that succeeds.
+    pub fn run(&self, arguments: &[&str]) -> String {
         let mut command = Command::new(&self.program);
         for variable in ["HELM_CACHE_HOME", "HELM_CONFIG_HOME", "HELM_DATA_HOME"] {
             command.env(variable, self.folder.join(variable));
@@ -73,7 +77,8 @@ async fn push(registry: &Registry, chart: &RenderedChart) -> String {
     format!("oci://{}/{repository}", registry.host())
 }
 
-fn documents(text: &str) -> Vec<Value> {
+/// The objects of a text.
+pub fn documents(text: &str) -> Vec<Value> {
     let documents: Vec<Value> = serde_saphyr::from_multiple(text).unwrap();
     documents.into_iter().filter(|document| !document.is_null()).collect()
 }

@@ -5,6 +5,8 @@ mod election;
 mod flush;
 mod metrics;
 mod pages;
+#[path = "../support/program.rs"]
+mod program;
 mod proxy;
 mod refused;
 mod relist;

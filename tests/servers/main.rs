@@ -1,0 +1,36 @@
+//! `run` as a user starts it, on both API servers: the embedded one and kube-apiserver.
+#![cfg(feature = "dev")]
+
+mod election;
+mod pipeline;
+#[path = "../support/program.rs"]
+mod program;
+mod stress;
+mod world;
+
+/// Each case twice, under the name of its API server.
+macro_rules! on_both_servers {
+    ($($module:ident :: $case:ident),* $(,)?) => {
+        mod embedded {
+            $(#[test] fn $case() { crate::$module::$case(crate::world::Kind::Embedded); })*
+        }
+        mod real {
+            $(#[test] fn $case() { crate::$module::$case(crate::world::Kind::Real); })*
+        }
+    };
+}
+
+on_both_servers! {
+    pipeline::targets_become_ready_and_then_nobody_asks_for_anything,
+    pipeline::changed_values_reach_the_targets_that_are_bound_and_no_others,
+    pipeline::a_shared_tag_outlives_the_first_of_its_targets,
+    pipeline::deletion_leaves_nothing,
+    pipeline::a_profile_follows_labels,
+    pipeline::owners_go_in_the_foreground_and_in_the_background_with_all_that_they_own,
+    pipeline::a_namespace_whose_credentials_lie_elsewhere_goes_whole_with_its_tags,
+    pipeline::a_namespace_whose_secret_went_first_keeps_its_artifacts_which_say_why,
+    election::one_of_two_works_and_the_other_takes_over_at_once_when_it_ends,
+    election::the_work_of_a_process_that_was_killed_is_taken_up_when_its_lease_is_over,
+    election::a_process_that_was_stopped_for_longer_than_its_lease_writes_nothing_when_it_wakes,
+    stress::connections_that_are_cut_every_second_lose_nothing,
+}
