@@ -157,8 +157,23 @@ fn a_process_that_cannot_renew_its_lease_ends_before_another_begins() {
 fn a_process_whose_lease_is_taken_by_hand_ends() {
     let world = World::new(&[]);
     let mut first = leader(&world, "first");
+    // Its jobs are in the middle of their pushes, and would go on when the registry answers.
+    world.store.set_faults(|info| {
+        let waits = info.operation == RegistryOperation::PutManifest;
+        if waits { OciFault::Latency(Duration::from_secs(1)) } else { OciFault::None }
+    });
+    world.install_examples(&[]);
+    world.until("it pushes", &first.log, || {
+        world.store.log().iter().any(|it| it.operation == RegistryOperation::PutManifest)
+    });
     world.patch(LEASE, &json!({ "spec": { "holderIdentity": "somebody" } }));
     assert_eq!(code(&world, &mut first), Some(1));
+    let lost = world.server.requests().iter().rposition(|it| {
+        &*it.actor == "first" && &*it.resource == "leases" && it.verb == Verb::Update && it.code == 409
+    });
+    let late = world.server.requests().into_iter().skip(lost.expect("its renewal was refused"));
+    let late: Vec<_> = late.filter(|it| &*it.actor == "first" && it.verb == Verb::Patch).collect();
+    assert!(late.is_empty(), "written after the lease was lost: {late:?}");
     assert!(first.log.text().contains("was taken by another process"), "{}", first.log.text());
     assert_eq!(holder(&world), "somebody");
 }
