@@ -723,7 +723,8 @@ fn a_binding_without_its_target_does_not_end_the_grace_of_an_artifact() {
 
 #[test]
 fn an_artifact_whose_coordinates_no_registry_can_hold_is_let_go_once_nobody_holds_it() {
-    let rows: [(&str, fn(&mut api::RenderArtifact), &str); 7] = [
+    type Change = fn(&mut api::RenderArtifact);
+    let rows: [(&str, Change, &str); 7] = [
         ("upper case", |it| it.spec.repository = "Edge/web".into(), "repository \"Edge/web\""),
         ("no repository", |it| it.spec.repository = String::new(), "repository \"\""),
         ("a long repository", |it| it.spec.repository = "r".repeat(256), "repository"),
