@@ -167,7 +167,7 @@ fn together() {
 
 fn evenness(arrivals: &[(Duration, String)]) {
     let first = arrivals[0].0;
-    let times: Vec<f64> = arrivals.iter().map(|(at, _)| (*at - first).as_secs_f64()).collect();
+    let times: Vec<f64> = arrivals.iter().map(|(at, _)| at.saturating_sub(first).as_secs_f64()).collect();
     let burst = times.iter().filter(|time| **time < 0.05).count();
     say("checks at once in the beginning", burst);
     let (least, most) = rates(&times[burst..]);
@@ -213,7 +213,7 @@ fn slow() {
         arrived(&arrivals, FEW).await;
         let arrivals = arrivals.lock().unwrap().clone();
         let first = arrivals[0].0;
-        let times: Vec<f64> = arrivals.iter().map(|(at, _)| (*at - first).as_secs_f64()).collect();
+        let times: Vec<f64> = arrivals.iter().map(|(at, _)| at.saturating_sub(first).as_secs_f64()).collect();
         let most = times
             .iter()
             .map(|start| times.iter().filter(|time| **time >= *start && **time < *start + 1.999).count());
@@ -285,7 +285,7 @@ fn real() {
         arrived(&arrivals, SOME).await;
         let arrivals = arrivals.lock().unwrap().clone();
         let first = arrivals[0].0;
-        let times: Vec<f64> = arrivals.iter().map(|(at, _)| (*at - first).as_secs_f64()).collect();
+        let times: Vec<f64> = arrivals.iter().map(|(at, _)| at.saturating_sub(first).as_secs_f64()).collect();
         say("time for all but the burst of 20, s", format!("{:.2}", times[SOME - 1]));
         let (least, most) = rates(&times[20..]);
         say("checks a second in any ten seconds after that, least and most", format!("{least:.2} {most:.2}"));

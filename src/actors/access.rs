@@ -64,6 +64,11 @@ pub enum AccessError {
     /// The Secret does not exist.
     #[error("Secret {0} does not exist: create it with the registry's credentials")]
     SecretNotFound(ObjectName),
+    /// No Secret can have the name.
+    #[error(
+        "no Secret can be called {:?}: correct the reference to it (lower-case letters, digits, '-' and '.')", .0.name
+    )]
+    SecretName(ObjectName),
     /// The Secret holds no credentials for the host.
     #[error("Secret {secret}: {error}")]
     Secret {
@@ -168,6 +173,9 @@ async fn secret_credentials(
 }
 
 async fn read_secret(shared: &Shared, secret: &ObjectName) -> Result<Secret, AccessError> {
+    if !secret.is_possible() {
+        return Err(AccessError::SecretName(secret.clone()));
+    }
     let found = shared.api.get_persistently::<Secret>(secret).await?;
     found.ok_or_else(|| AccessError::SecretNotFound(secret.clone()))
 }

@@ -15,7 +15,7 @@ use std::time::Duration;
 use serde_json::json;
 use solar_api::names::{REGISTRY_REF_FINALIZER, RENDER_ARTIFACT_FINALIZER};
 use solar_api::{Registry, RenderArtifact, RenderArtifactStatus, RenderBinding, Target};
-use solar_core::artifact::{self, ArtifactMemory, ArtifactStep, Owner, View};
+use solar_core::artifact::{self, ArtifactMemory, ArtifactStep, View};
 use solar_core::condition::Wanted;
 use solar_core::grant;
 use solar_core::object::ObjectName;
@@ -279,6 +279,10 @@ async fn perform(pass: &mut Pass<RenderArtifactKind>, step: ArtifactStep) -> Res
             errands::send_cleanup(pass, artifact);
             Ok(())
         }
+        ArtifactStep::LetGo(fault) => {
+            errands::let_go(pass, &artifact, &fault);
+            Ok(())
+        }
         ArtifactStep::RemoveFinalizer => finish(pass, &artifact).await,
     }
 }
@@ -315,7 +319,7 @@ async fn read(pass: &Pass<RenderArtifactKind>) -> Result<(), PassError> {
 /// Removes a binding whose owner is gone by API read, or is another of the same name.
 async fn check_owner(
     pass: &Pass<RenderArtifactKind>,
-    binding: &RenderBindingRecord,
+    binding: &Arc<RenderBindingRecord>,
 ) -> Result<(), PassError> {
     let owner = pass.shared.api.get::<Target>(&binding.owner).await?;
     let uid = owner.and_then(|target| target.metadata.uid);
@@ -328,11 +332,9 @@ async fn check_owner(
         // The watch is behind the API server; it will wake this actor when it has caught up.
         return Err(PassError::Outdated(binding.owner.clone()));
     }
-    let owner = Owner {
-        target: binding.owner.clone(),
-        uid: binding.controller.as_ref().map(|controller| controller.uid.clone()).unwrap_or_default(),
-    };
-    requests::unbind(pass, &owner).await
+    // Not by the name that a Target's binding has: whoever made this one may have called it anything.
+    let decision = artifact::release(&view(pass), binding);
+    requests::let_go(pass, decision).await
 }
 
 async fn repin(pass: &Pass<RenderArtifactKind>, registry: &ObjectName) -> Result<(), PassError> {

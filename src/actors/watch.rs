@@ -14,13 +14,14 @@ use kube::core::DynamicObject;
 use kube::discovery::ApiResource;
 use kube::runtime::watcher::{self, Event};
 use solar_core::backoff;
-use solar_core::object::ObjectName;
+use solar_core::object::{Meta, ObjectName};
 use solar_core::routes::Routed;
+use solar_core::target::EventOrder;
 use tokio::time::Instant;
 
 use super::supervision;
 use super::system::Shared;
-use crate::adapters::kubernetes::{Namespaced, WatchBackoff, kind_name};
+use crate::adapters::kubernetes::{Namespaced, Regarding, WatchBackoff, kind_name};
 use crate::messages::object::Cause;
 use crate::messages::root::{CriticalPartDied, KindSynced};
 use crate::messages::watch::{StartWatching, StopWatching};
@@ -229,7 +230,7 @@ impl Stream {
         R: Routed + for<'a> From<&'a K>,
     {
         let kind = kind_name::<K>();
-        let name = name_of(&object);
+        let meta = Meta::of(&object.metadata);
         match object.try_parse::<K>() {
             Ok(object) => {
                 // What is seen while another process leads was seen by that one.
@@ -239,7 +240,12 @@ impl Stream {
             }
             Err(error) => {
                 metrics::counter!("solar_unreadable_objects_total", "kind" => kind).increment(1);
+                let (name, error) = (&meta.name, parse_fault(&error));
                 tracing::warn!(kind, %name, %error, "an object cannot be read and is left out: correct or delete it");
+                let note =
+                    format!("this object cannot be read and is left out: {error}: correct or delete it");
+                let order = EventOrder { warning: true, reason: "Unreadable", note };
+                self.shared.events.emit(Regarding::new(kind, &meta), order);
             }
         }
     }
@@ -282,6 +288,11 @@ async fn tell_root(root: &Recipient<KindSynced>, kind: &'static str) -> bool {
 fn name_of(object: &DynamicObject) -> ObjectName {
     let text = |field: &Option<String>| field.clone().unwrap_or_default();
     ObjectName::new(text(&object.metadata.namespace), text(&object.metadata.name))
+}
+
+/// What is wrong with an object that cannot be read, without the words that are the same for all.
+fn parse_fault(error: &(dyn std::error::Error + 'static)) -> String {
+    error.source().map_or_else(|| error.to_string(), ToString::to_string)
 }
 
 fn describe(error: &(dyn std::error::Error + 'static)) -> String {

@@ -17,7 +17,7 @@ use super::examples::{self, Example, ExampleError, REGISTRY_PASSWORD, REGISTRY_U
 use super::folder::{Folder, FolderError};
 use super::progress;
 use super::registry::{Access, Behaviour, RegistryStore};
-use crate::actors::pass::{PassHandle, Spawner};
+use crate::actors::pass::{Died, PassHandle, Spawner};
 use crate::actors::root::{self, Running};
 use crate::actors::system::Ports;
 use crate::adapters::clock::Clock;
@@ -102,6 +102,10 @@ enum DevError {
     Descriptor(#[from] OciError),
     #[error("the controller ended: {0}")]
     Controller(String),
+    #[error("{0}: nothing that is asked for now would be kept")]
+    Storage(String),
+    #[error("the {0} ended: {1}")]
+    Server(&'static str, String),
     #[error("not ready after {timeout:?}:\n{what}")]
     NotReady { timeout: Duration, what: String },
     #[error("{0}")]
@@ -127,8 +131,8 @@ pub fn run(args: DevArgs) -> ExitCode {
 async fn dev(args: DevArgs, arbiters: Vec<actix_rt::ArbiterHandle>) -> Result<(), DevError> {
     let mut signals = Signals::listen()?;
     let mut marks = Marks::new();
-    let stack = Stack::bring_up(&args, arbiters, &mut marks).await?;
-    let ended = attend(&args, &stack, &mut signals, marks.began).await;
+    let mut stack = Stack::bring_up(&args, arbiters, &mut marks).await?;
+    let ended = attend(&args, &mut stack, &mut signals, marks.began).await;
     let _impatience = Spawner::default().spawn_pass("second signal", signals.exit_at_next());
     stack.running.shut_down().await;
     ended
@@ -171,7 +175,8 @@ pub fn measure_start() -> Result<Vec<(&'static str, Duration)>, String> {
         let ready = progress::until(&stack.running.shared, &stack.expected, |stages| {
             stages.values().all(|stage| stage.ready)
         });
-        let late = |_| DevError::NotReady { timeout: args.timeout, what: unready(&stack) };
+        let late =
+            |_| DevError::NotReady { timeout: args.timeout, what: unready(&stack.running, &stack.expected) };
         tokio::time::timeout(args.timeout, first).await.map_err(late)?;
         marks.mark("first pass of every Target");
         tokio::time::timeout(args.timeout, ready).await.map_err(late)?;
@@ -190,8 +195,10 @@ struct Stack {
     versions: Vec<ObjectName>,
     kubeconfig: PathBuf,
     registry_address: String,
+    server: Server,
+    store: RegistryStore,
     // Both end with the stack.
-    _servers: [PassHandle<std::io::Result<()>>; 2],
+    servers: [PassHandle<std::io::Result<()>>; 2],
     _serving: Serving,
     _folder: Folder,
 }
@@ -209,9 +216,9 @@ impl Stack {
         let api_url = format!("http://{}", api_listener.local_addr()?);
         let folder = Folder::open(args.data_dir.as_deref(), !args.no_examples)?;
         let spawner = Spawner::default();
-        let server = folder.api(Server::builder().seed(rand_seed(&api_url)))?;
         let access = Access::basic(REGISTRY_USER, REGISTRY_PASSWORD);
         let store = folder.registry(Behaviour::default(), access)?;
+        let server = folder.api(Server::builder().seed(rand_seed(&api_url)))?;
         let servers = serve(&spawner, &server, api_listener, &store, registry_listener);
         let kubeconfig = folder.write_kubeconfig(&server.kubeconfig(&api_url))?;
         marks.mark("API and registry");
@@ -245,7 +252,9 @@ impl Stack {
             expected,
             kubeconfig,
             registry_address,
-            _servers: servers,
+            server,
+            store,
+            servers,
             _serving: serving,
             _folder: folder,
         })
@@ -301,11 +310,12 @@ fn namespace(example: &Example) -> String {
 /// Shows progress, then stays up until it is told to end.
 async fn attend(
     args: &DevArgs,
-    stack: &Stack,
+    stack: &mut Stack,
     signals: &mut Signals,
     began: Instant,
 ) -> Result<(), DevError> {
-    let Stack { running, expected, .. } = stack;
+    let Stack { running, expected, server, store, servers, .. } = stack;
+    let mut broken = std::pin::pin!(breaks(running, server, store, servers));
     let ready = async {
         let ready = async {
             progress::until_ready(&running.shared, expected).await;
@@ -315,7 +325,7 @@ async fn attend(
     };
     let in_time = tokio::select! {
         biased;
-        reason = running.failed() => return Err(DevError::Controller(reason)),
+        error = &mut broken => return Err(error),
         _ = signals.next() => return Ok(()),
         in_time = ready => in_time,
     };
@@ -328,7 +338,7 @@ async fn attend(
             ));
         }
     } else {
-        let what = unready(stack);
+        let what = unready(running, expected);
         if args.exit_when_ready {
             return Err(DevError::NotReady { timeout: args.timeout, what });
         }
@@ -340,13 +350,38 @@ async fn attend(
     look_around(&stack.kubeconfig, &stack.registry_address);
     tokio::select! {
         biased;
-        reason = running.failed() => Err(DevError::Controller(reason)),
+        error = broken => Err(error),
         _ = signals.next() => Ok(()),
     }
 }
 
-fn unready(stack: &Stack) -> String {
-    let stages = progress::stages(&stack.running.shared, &stack.expected);
+/// Waits until a part of `dev` is no longer of use.
+async fn breaks(
+    running: &Running,
+    server: &Server,
+    store: &RegistryStore,
+    [api, registry]: &mut [PassHandle<std::io::Result<()>>; 2],
+) -> DevError {
+    let ended = |which, ended: Result<std::io::Result<()>, Died>| {
+        let why = match ended {
+            Ok(Ok(())) => "nobody told it to".to_owned(),
+            Ok(Err(error)) => error.to_string(),
+            Err(died) => died.to_string(),
+        };
+        DevError::Server(which, why)
+    };
+    tokio::select! {
+        biased;
+        reason = running.failed() => DevError::Controller(reason),
+        why = server.storage_failed() => DevError::Storage(why),
+        why = store.storage_failed() => DevError::Storage(why),
+        how = api => ended("API", how),
+        how = registry => ended("registry", how),
+    }
+}
+
+fn unready(running: &Running, expected: &[ObjectName]) -> String {
+    let stages = progress::stages(&running.shared, expected);
     let lines = stages
         .iter()
         .filter(|(_, stage)| !stage.ready)

@@ -91,13 +91,13 @@ fn read(files: &[(&'static str, &str)], registry_address: &str) -> Result<Vec<Ex
     for (file, text) in files {
         let text = text.replace(WRITTEN_ADDRESS, registry_address);
         let objects: Vec<serde_json::Value> = serde_saphyr::from_multiple(&text)
-            .map_err(|error| ExampleError::Unreadable { file: file, problem: error.to_string() })?;
+            .map_err(|error| ExampleError::Unreadable { file, problem: error.to_string() })?;
         for object in objects {
             let object: DynamicObject = serde_json::from_value(object)
-                .map_err(|error| ExampleError::Unreadable { file: file, problem: error.to_string() })?;
+                .map_err(|error| ExampleError::Unreadable { file, problem: error.to_string() })?;
             let types = object.types.clone().unwrap_or_default();
             let gvk = GroupVersionKind::try_from(&types)
-                .map_err(|error| ExampleError::Unreadable { file: file, problem: error.to_string() })?;
+                .map_err(|error| ExampleError::Unreadable { file, problem: error.to_string() })?;
             found.push(Example { resource: ApiResource::from_gvk(&gvk), object });
         }
     }

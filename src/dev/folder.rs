@@ -4,16 +4,18 @@
 //! | --- | --- |
 //! | `kubeconfig` | how to reach the API of the current run |
 //! | `api.log` | the objects |
-//! | `registry/` | blobs, manifests and tags |
+//! | `registry/` | blobs, manifests and tags; made before `api.log` |
 //! | `lock` | locked by the `dev` that uses the folder |
 //! | `examples.unfinished` | there while the examples are not all applied |
 
 use std::fs::{File, TryLockError};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use kube_embedded::{Builder, Server, StorageError};
 use thiserror::Error;
 
+use super::private;
 use super::registry::{Access, Behaviour, RegistryStorageError, RegistryStore};
 
 /// Why a data folder cannot be used.
@@ -23,6 +25,11 @@ pub(super) enum FolderError {
     Unusable { path: PathBuf, error: std::io::Error },
     #[error("{path} (--data-dir) is used by another `dev`: end that one, or choose another folder", path = .0.display())]
     Taken(PathBuf),
+    #[error(
+        "{missing} (--data-dir) is missing, but there is {there}: put it back, or empty the folder to start anew",
+        missing = .missing.display(), there = .there.display()
+    )]
+    Incomplete { missing: PathBuf, there: PathBuf },
     #[error("cannot go on with the objects of --data-dir: {0}")]
     Api(#[from] StorageError),
     #[error("cannot go on with the registry of --data-dir: {0}")]
@@ -45,17 +52,46 @@ impl Folder {
             let folder = tempfile::Builder::new().prefix("solar-controller-").tempdir();
             return folder.map(Self::Temporary).map_err(unusable(&std::env::temp_dir()));
         };
-        std::fs::create_dir_all(path).map_err(unusable(path))?;
-        let lock = File::create(path.join("lock")).map_err(unusable(path))?;
+        private::create_folders(path).map_err(unusable(path))?;
+        let lock = private::create(&path.join("lock")).map_err(unusable(path))?;
         lock.try_lock().map_err(|error| match error {
             TryLockError::WouldBlock => FolderError::Taken(path.to_owned()),
             TryLockError::Error(error) => unusable(path)(error),
         })?;
         let folder = Self::Given { path: path.to_owned(), _lock: lock };
+        folder.check_whole()?;
         if examples && !folder.log().exists() {
-            File::create(folder.unfinished()).map_err(unusable(path))?;
+            private::create(&folder.unfinished()).map_err(unusable(path))?;
         }
         Ok(folder)
+    }
+
+    /// Whether everything is there, or nothing. What was taken away would be missed by nobody otherwise: the controller
+    /// finds objects that say that their charts are pushed.
+    fn check_whole(&self) -> Result<(), FolderError> {
+        let log = self.log();
+        let part = |name: &str| self.path().join(name);
+        let incomplete = |missing, there| Err(FolderError::Incomplete { missing, there });
+        if log.exists() {
+            // The registry is opened first, so that all of it is there before the log is.
+            let parts = ["registry/repositories", "registry/blobs/sha256", "registry/repositories.json"];
+            return match parts.map(part).into_iter().find(|part| !part.exists()) {
+                Some(missing) => incomplete(missing, log),
+                None => Ok(()),
+            };
+        }
+        if part("kubeconfig").exists() {
+            return incomplete(log, part("kubeconfig"));
+        }
+        for kept in ["registry/repositories", "registry/blobs/sha256"].map(part) {
+            match std::fs::read_dir(&kept).map(|mut files| files.next()) {
+                Ok(None) => {}
+                Ok(Some(_)) => return incomplete(log, kept),
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                Err(error) => return Err(unusable(&kept)(error)),
+            }
+        }
+        Ok(())
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -71,6 +107,9 @@ impl Folder {
             Self::Temporary(_) => Ok(builder.build()),
             Self::Given { .. } => {
                 let opened = builder.open(self.log())?;
+                if let Some(unfinished) = opened.unfinished {
+                    eprintln!("warning: {} was not finished and is removed", unfinished.display());
+                }
                 if let Some(torn) = opened.torn {
                     eprintln!("warning: {torn}; it was not answered");
                 }
@@ -103,7 +142,7 @@ impl Folder {
     /// Writes the kubeconfig of this run; answers where.
     pub(super) fn write_kubeconfig(&self, kubeconfig: &str) -> Result<PathBuf, FolderError> {
         let path = self.path().join("kubeconfig");
-        std::fs::write(&path, kubeconfig).map_err(unusable(&path))?;
+        private::write(&path, kubeconfig.as_bytes()).map_err(unusable(&path))?;
         Ok(path)
     }
 

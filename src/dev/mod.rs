@@ -3,6 +3,7 @@
 mod command;
 mod examples;
 mod folder;
+mod private;
 mod progress;
 pub mod registry;
 

@@ -1,10 +1,11 @@
 //! `dev --data-dir`: what one run leaves to the next.
 
 use std::collections::BTreeMap;
-use std::io::{Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 use kube_embedded::Server;
 use serde_json::Value;
@@ -166,6 +167,182 @@ fn a_damaged_file_is_refused_by_name() {
     let ran = run(&dev_arguments(folder.path(), "127.0.0.1:0"));
     assert!(ran.status.success());
     assert!(text(&ran.stderr).contains(&format!("{} was not finished", missing.display())));
+}
+
+#[test]
+fn a_part_that_is_missing_is_named_and_nothing_is_started_without_it() {
+    let folder = tempfile::tempdir().unwrap();
+    drop(Dev::start(folder.path(), &[]));
+    let index = std::fs::read_dir(folder.path().join("registry/repositories")).unwrap().next().unwrap();
+    let index = index.unwrap().path();
+    let index = index.strip_prefix(folder.path()).unwrap().to_str().unwrap().to_owned();
+    let elsewhere = tempfile::tempdir().unwrap();
+    let away = elsewhere.path().join("away");
+    let parts = [
+        "api.log",
+        "registry",
+        "registry/repositories",
+        "registry/blobs/sha256",
+        "registry/repositories.json",
+    ];
+    for part in parts.into_iter().chain([&*index]) {
+        let missing = folder.path().join(part);
+        std::fs::rename(&missing, &away).unwrap();
+        let said = refused(folder.path());
+        let named = said.contains(&format!("{}", missing.display())) && said.contains("missing");
+        assert!(named, "{part}: {said}");
+        std::fs::rename(&away, &missing).unwrap();
+    }
+    // Without the kubeconfig the registry still tells that there was a log; a new log in its place is none.
+    std::fs::rename(folder.path().join("kubeconfig"), &away).unwrap();
+    let (log, new) = (folder.path().join("api.log"), folder.path().join("api.log.new"));
+    std::fs::rename(&log, &new).unwrap();
+    let said = refused(folder.path());
+    assert!(said.contains(&format!("{} (--data-dir) is missing", log.display())), "{said}");
+    assert!(new.exists(), "it was touched");
+    std::fs::rename(&new, &log).unwrap();
+    assert!(run(&dev_arguments(folder.path(), "127.0.0.1:0")).status.success());
+}
+
+#[test]
+fn what_is_kept_is_for_the_eyes_of_its_owner() {
+    fn look(path: &Path, seen: &mut Vec<(PathBuf, u32)>) {
+        let metadata = path.metadata().unwrap();
+        seen.push((path.to_owned(), metadata.mode() & 0o777));
+        if metadata.is_dir() {
+            for entry in std::fs::read_dir(path).unwrap() {
+                look(&entry.unwrap().path(), seen);
+            }
+        }
+    }
+    let outside = tempfile::tempdir().unwrap();
+    let folder = outside.path().join("data");
+    drop(Dev::start(&folder, &[]));
+    let mut seen = Vec::new();
+    look(&folder, &mut seen);
+    assert!(seen.len() > 20, "{seen:?}");
+    for (path, mode) in seen {
+        assert_eq!(mode, if path.is_dir() { 0o700 } else { 0o600 }, "{}", path.display());
+    }
+}
+
+#[test]
+fn a_torn_log_and_one_that_was_not_finished_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let registry = free_address();
+    drop(Dev::start_at(folder.path(), &registry, &[]));
+    let log = folder.path().join("api.log");
+    let whole = std::fs::read(&log).unwrap();
+    std::fs::write(&log, &whole[..whole.len() - 3]).unwrap();
+    let new = folder.path().join("api.log.new");
+    std::fs::write(&new, "half").unwrap();
+    let ran = run(&dev_arguments(folder.path(), &registry));
+    let said = text(&ran.stderr);
+    assert!(ran.status.success(), "{said}");
+    assert!(
+        said.contains(&format!("warning: {} ended in the middle of a write at byte", log.display())),
+        "{said}"
+    );
+    assert!(said.contains(&format!("warning: {} was not finished and is removed", new.display())), "{said}");
+    assert!(!new.exists());
+}
+
+#[test]
+fn a_log_of_another_format_is_named_as_such() {
+    let folder = tempfile::tempdir().unwrap();
+    drop(Dev::start(folder.path(), &["--no-examples"]));
+    std::fs::write(folder.path().join("api.log"), "kube-embedded log 2\n").unwrap();
+    let said = refused(folder.path());
+    assert!(said.contains("is of format 2; this version reads format 1"), "{said}");
+}
+
+/// Posts a large object to the API that `dev` printed; answers the first line.
+fn post_large(address: &str, name: &str) -> String {
+    let body =
+        serde_json::json!({ "metadata": { "name": name }, "data": { "a": "x".repeat(900_000) } }).to_string();
+    let mut stream = TcpStream::connect(address).unwrap();
+    let head = "POST /api/v1/namespaces/default/configmaps HTTP/1.1";
+    let fields = format!("Host: {address}\r\nConnection: close\r\nContent-Type: application/json");
+    write!(stream, "{head}\r\n{fields}\r\nContent-Length: {}\r\n\r\n{body}", body.len()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer.lines().next().unwrap_or_default().to_owned()
+}
+
+#[test]
+fn a_dev_that_can_keep_nothing_more_says_so_and_ends_badly() {
+    let folder = tempfile::tempdir().unwrap();
+    // A file that may not grow stands for a disk that is full.
+    let limited = "trap '' XFSZ && ulimit -f 6000 && exec \"$0\" \"$@\"";
+    let mut child = Command::new("sh")
+        .args(["-c", limited, env!("CARGO_BIN_EXE_solar-controller")])
+        .args([
+            "dev",
+            "--no-examples",
+            "--api-address",
+            "127.0.0.1:0",
+            "--registry-address",
+            "127.0.0.1:0",
+            "--data-dir",
+        ])
+        .arg(folder.path())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let address = lines.find_map(|line| Some(line.split_once("http://")?.1.split(',').next()?.to_owned()));
+    let address = address.expect("an address");
+    let answers: Vec<String> = (0..20)
+        .map(|number| post_large(&address, &format!("large-{number}")))
+        .take_while(|answer| answer.contains(" 201 "))
+        .collect();
+    assert!((1..20).contains(&answers.len()), "{answers:?}");
+    let ended = child.wait_with_output().unwrap();
+    let said = text(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(1), "{said}");
+    assert!(said.contains("error: cannot keep changes on disk: "), "{said}");
+    assert!(said.contains("api.log"), "{said}");
+    // What was answered is there.
+    let maps = kept(folder.path()).iter().filter(|object| object["kind"] == "ConfigMap").count();
+    assert_eq!(maps, answers.len());
+}
+
+/// How many files a registry keeps.
+fn files_kept(folder: &Path) -> usize {
+    let parts = ["registry/repositories", "registry/blobs/sha256"];
+    parts.iter().filter_map(|part| Some(std::fs::read_dir(folder.join(part)).ok()?.count())).sum()
+}
+
+#[test]
+fn a_kill_in_the_middle_of_pushes_loses_no_chart() {
+    let registry = free_address();
+    for kill_at in [1, 2, 3, 5, 8, 13, 20] {
+        let folder = tempfile::tempdir().unwrap();
+        let dev = Dev::start_until(folder.path(), &registry, &[], "Data folder");
+        // The bound is only there so that a failure ends.
+        let reached = (0..10_000_000_u64).find(|_| files_kept(folder.path()) >= kill_at);
+        assert!(reached.is_some(), "nothing was pushed");
+        drop(dev);
+        let again = run(&dev_arguments(folder.path(), &registry));
+        let (printed, said) = (text(&again.stdout), text(&again.stderr));
+        assert!(
+            again.status.success() && printed.contains("All 4 Targets are ready"),
+            "{kill_at}: {printed}{said}"
+        );
+        let (registry, torn) = solar_controller::dev::registry::RegistryStore::open(
+            Default::default(),
+            solar_controller::dev::registry::Access::Open,
+            &folder.path().join("registry"),
+        )
+        .unwrap();
+        assert!(torn.is_empty());
+        let tags = registry.all_tags();
+        for target in ["edge-1", "edge-2", "lab", "staging"] {
+            let name = format!("fleet/bootstrap-{target}");
+            assert!(tags.keys().any(|(repository, _)| *repository == name), "{kill_at}: {name} of {tags:?}");
+        }
+    }
 }
 
 fn dev_arguments<'a>(folder: &'a Path, registry: &'a str) -> [&'a str; 8] {

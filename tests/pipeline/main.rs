@@ -1,12 +1,16 @@
 //! The pipeline as its users see it: from bindings to pulled charts, and back to nothing.
 
 mod around;
+mod artifacts;
 mod bad_input;
 mod failures;
 mod namespaces;
+mod nonsense;
 mod price;
+mod protection;
 mod protocol;
 mod scene;
+mod strangers;
 #[path = "../support/mod.rs"]
 mod support;
 mod targets;

@@ -77,7 +77,9 @@ fn run_renders_tells_about_itself_ends_well_and_goes_on_where_it_ended() {
     let pushes = world.store.log().len();
     let mut program = world.run(&[]);
     world.until("it is ready itself", &program.log, || program.health("/readyz").0 == 200);
+    // It takes its bindings along itself.
     world.delete_all("Profile", "profiles");
+    world.until("the Profile is gone", &program.log, || world.server.count("Profile") == 0);
     world.delete_all("ReleaseBinding", "releasebindings");
     world.delete_all("Target", "targets");
     world.delete_all("Release", "releases");

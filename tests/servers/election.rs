@@ -132,8 +132,18 @@ pub fn a_process_whose_lease_is_taken_by_hand_ends(kind: Kind) {
     world.install_namespaces();
     let mut first = world.run("first", &SHORT);
     until_it_says(&world, &first, "ok");
+    // Its jobs are in the middle of their pushes, and would go on when the registry answers.
+    world.store.set_faults(|info| {
+        let waits = info.operation == RegistryOperation::PutManifest;
+        if waits { Fault::Latency(Duration::from_secs(1)) } else { Fault::None }
+    });
+    world.install_examples();
+    world.until("it pushes", Some(&first.log), || {
+        world.store.log().iter().any(|it| it.operation == RegistryOperation::PutManifest)
+    });
     world.patch(&lease(&world), &json!({ "spec": { "holderIdentity": "somebody" } }));
     assert_eq!(world.code(&mut first), Some(1));
+    assert_eq!(world.patched_after_its_lease_was_lost("first"), Some(0));
     assert!(first.log.text().contains("was taken by another process"), "{}", first.log.text());
     assert_eq!(holder(&world), "somebody");
 }

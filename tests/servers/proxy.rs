@@ -89,6 +89,6 @@ async fn pass(mut near: TcpStream, server: String, state: Arc<watch::Sender<Stat
         state.send_modify(|state| state.cut += 1);
     } else {
         // Both ends stay open.
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use actix_rt::System;
 use jiff::Timestamp;
-use kube_embedded::{Fault as ApiFault, FaultPlan, RequestInfo, Server, TokioClock, Verb};
+use kube_embedded::{Fault as ApiFault, FaultPlan, FaultRates, RequestInfo, Server, TokioClock, Verb};
 use serde_json::{Value, json};
 use solar_controller::actors::pass::{Spawner, Verdict};
 use solar_controller::actors::root::{self, Running, State};
@@ -615,11 +615,13 @@ fn access(host: &str, password: u32) -> Access {
 /// Faults, kills and the trace see every request.
 fn hook_up(world: &Arc<World>, plan: Plan, seed: u64) {
     let weak = Arc::downgrade(world);
-    let rng = Mutex::new(fastrand::Rng::with_seed(seed ^ 0x5eed));
+    let rng = fastrand::Rng::with_seed(seed ^ 0x5eed);
+    let chance = Mutex::new((FaultPlan::random(seed ^ 0xfa17, api_rates()), rng));
     world.server.set_faults(FaultPlan::new().decide(move |request| {
         let Some(world) = weak.upgrade() else { return ApiFault::None };
         world.requests.fetch_add(u64::from(request.verb != Verb::Watch), Ordering::Relaxed);
-        let fault = api_fault(&world, &mut rng.lock().unwrap(), request);
+        let (plan, rng) = &mut *chance.lock().unwrap();
+        let fault = api_fault(&world, plan, rng, request);
         world.trace.line(format_args!("api {} {} {} {fault:?}", request.actor, request.verb, request.path));
         fault
     }));
@@ -655,7 +657,36 @@ fn hook_up(world: &Arc<World>, plan: Plan, seed: u64) {
     }
 }
 
-fn api_fault(world: &World, rng: &mut fastrand::Rng, request: &RequestInfo) -> ApiFault {
+/// What goes wrong at the API, in 1,000 requests of those that it can concern.
+fn api_rates() -> FaultRates {
+    FaultRates {
+        actor: None,
+        conflict: 20,
+        gone: 20,
+        too_many_requests: 20,
+        internal: 20,
+        unavailable: 10,
+        timed_out: 10,
+        timed_out_after: 15,
+        lose_answer: 30,
+        refuse: 10,
+        delay: 20,
+        stale_list: 100,
+        watch_cut: 30,
+        watch_gone: 20,
+        watch_delay: 40,
+        watch_repeat: 50,
+        watch_without_bookmarks: 50,
+        longest_delay: Duration::from_secs(8),
+    }
+}
+
+fn api_fault(
+    world: &World,
+    plan: &mut FaultPlan,
+    rng: &mut fastrand::Rng,
+    request: &RequestInfo,
+) -> ApiFault {
     let Some(kill) = world.kill().filter(|kill| *kill.actor == *request.actor) else { return ApiFault::None };
     if let Some(fault) = kill.on_api(request) {
         return fault;
@@ -663,24 +694,10 @@ fn api_fault(world: &World, rng: &mut fastrand::Rng, request: &RequestInfo) -> A
     if !world.noisy.load(Ordering::Relaxed) {
         return ApiFault::None;
     }
-    let is_write = request.verb.is_write();
-    let is_watch = request.verb == Verb::Watch;
-    match rng.u32(0..100) {
-        0..2 => ApiFault::internal(),
-        2..5 if is_write => ApiFault::LoseAnswer,
-        5..7 => ApiFault::too_many_requests(1),
-        7..9 if is_write => ApiFault::conflict(),
-        9..10 => ApiFault::Refuse,
-        10..12 if is_watch => ApiFault::cut_watch_after(2),
-        12..14 if is_watch => ApiFault::gone(),
-        14..17 if is_watch => ApiFault::Watch(kube_embedded::WatchFault {
-            delay: Some(Duration::from_secs(rng.u64(1..8))),
-            ..kube_embedded::WatchFault::default()
-        }),
-        17..19 if !is_watch => ApiFault::Delay(Duration::from_millis(rng.u64(1..3_000))),
-        19..20 if !is_watch => ApiFault::Hang,
-        _ => ApiFault::None,
+    if request.verb != Verb::Watch && rng.u32(0..100) == 0 {
+        return ApiFault::Hang;
     }
+    plan.strike(request)
 }
 
 fn descriptor_fault(world: &World, rng: &mut fastrand::Rng, request: &OciRequestInfo) -> OciFault {

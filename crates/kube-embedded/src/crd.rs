@@ -1,6 +1,6 @@
 //! CustomResourceDefinitions: checked, defaulted, and turned into a resource that is served.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use serde_json::{Value, json};
 
@@ -70,6 +70,7 @@ pub(crate) fn establish(crd: &mut Json, old: Option<&Json>, errors: &mut Violati
         }
     }
     check_names(crd, old, errors);
+    check_conversion(crd, errors);
     check_versions(crd, errors);
     if old.is_some() {
         check_stored_versions(crd, errors);
@@ -136,10 +137,48 @@ fn check_names(crd: &Json, old: Option<&Json>, errors: &mut Violations) {
     }
 }
 
+/// Whether objects can be turned from one version into another: here that is a change of their `apiVersion`.
+fn check_conversion(crd: &Json, errors: &mut Violations) {
+    let conversion = crd.get("spec").and_then(|s| s.get("conversion"));
+    let part = |name: &str| conversion.and_then(|c| c.get(name)).filter(|v| !v.is_null());
+    let webhook = |name: &str| part("webhook").and_then(|w| w.get(name)).filter(|v| !v.is_null());
+    // In the real server's internal form the parts of a webhook stand beside the strategy.
+    let parts = [
+        ("spec.conversion.webhookClientConfig", "clientConfig"),
+        ("spec.conversion.conversionReviewVersions", "conversionReviewVersions"),
+    ];
+    match part("strategy").and_then(Value::as_str).unwrap_or_default() {
+        "" => errors.push(FieldError::required("spec.conversion.strategy", "")),
+        "None" => {
+            for (field, _) in parts.iter().filter(|(_, name)| webhook(name).is_some()) {
+                let why = "should not be set when strategy is not set to Webhook";
+                errors.push(FieldError::forbidden(*field, why));
+            }
+        }
+        "Webhook" => {
+            let missing: Vec<_> = parts.iter().filter(|(_, name)| webhook(name).is_none()).collect();
+            for (field, name) in &missing {
+                let why =
+                    if *name == "clientConfig" { "required when strategy is set to Webhook" } else { "" };
+                errors.push(FieldError::required(*field, why));
+            }
+            if missing.is_empty() {
+                let why = "conversion webhooks are not supported by the embedded API: use None";
+                errors.push(FieldError::forbidden("spec.conversion.strategy", why));
+            }
+        }
+        other => {
+            let supported = ["None", "Webhook"].map(Value::from);
+            errors.push(FieldError::not_supported("spec.conversion.strategy", &other.into(), &supported));
+        }
+    }
+}
+
 fn check_versions(crd: &Json, errors: &mut Violations) {
     let storage = versions(crd).filter(|v| v.get("storage") == Some(&Value::Bool(true))).count();
     let names: Vec<Option<&Value>> = versions(crd).map(|v| v.get("name")).collect();
-    if (1..names.len()).any(|i| names[..i].contains(&names[i])) {
+    let unique: BTreeSet<&str> = names.iter().flatten().filter_map(|name| name.as_str()).collect();
+    if unique.len() < names.iter().flatten().count() {
         let all = Value::Array(names.iter().map(|n| n.cloned().unwrap_or_default()).collect());
         errors.push(FieldError::invalid("spec.versions", &all, "must contain unique version names"));
     }
@@ -155,8 +194,9 @@ fn check_versions(crd: &Json, errors: &mut Violations) {
 /// A version that objects may be stored in has to stay.
 fn check_stored_versions(crd: &Json, errors: &mut Violations) {
     let stored = crd.get("status").and_then(|s| s.get("storedVersions"));
+    let names: BTreeSet<&str> = versions(crd).filter_map(|v| v.get("name")?.as_str()).collect();
     for (index, name) in meta::strings(stored).into_iter().enumerate() {
-        if !versions(crd).any(|v| v.get("name").and_then(Value::as_str) == Some(name)) {
+        if !names.contains(name) {
             let field = format!("status.storedVersions[{index}]");
             errors.push(FieldError::invalid_str(
                 field,

@@ -207,7 +207,8 @@ impl FaultRule {
         self
     }
 
-    /// Only requests for this object. A create has its name in the body and is matched without one.
+    /// Only requests for this object: also its create, when it is sent as JSON, and lists and watches whose field selector
+    /// asks for this `metadata.name`.
     pub fn name(mut self, name: &str) -> Self {
         self.name = Some(name.to_owned());
         self
@@ -320,7 +321,8 @@ impl FaultPlan {
         self.steps.push(Step::Rule(Box::new(rule)));
     }
 
-    pub(crate) fn strike(&mut self, info: &RequestInfo) -> Fault {
+    /// What happens to the next request: for a closure ([`Self::decide`]) that has a plan of its own within it.
+    pub fn strike(&mut self, info: &RequestInfo) -> Fault {
         for step in &mut self.steps {
             let fault = match step {
                 Step::Rule(rule) => rule.strike(info),

@@ -15,7 +15,13 @@ pub(crate) struct FieldError {
     pub blocks_rules: bool,
 }
 
+/// How much of a value or a list of values an error shows, in bytes.
+const SHOWN: usize = 10_000;
+
 impl FieldError {
+    /// Stands for a field where the real server names none.
+    pub const NO_FIELD: &str = "<nil>";
+
     fn new(reason: &'static str, field: impl Into<String>, body: String, blocks_rules: bool) -> Self {
         Self { reason, field: field.into(), body, blocks_rules }
     }
@@ -50,14 +56,16 @@ impl FieldError {
     }
 
     pub fn not_supported(field: impl Into<String>, value: &Value, supported: &[Value]) -> Self {
-        let names: Vec<String> = supported
-            .iter()
-            .map(|v| match v {
-                Value::String(s) => quote(s),
-                other => quote(&other.to_string()),
-            })
-            .collect();
-        let detail = format!("supported values: {}", names.join(", "));
+        let mut names = String::new();
+        for value in supported {
+            if names.len() > SHOWN {
+                break;
+            }
+            let name = value.as_str().map_or_else(|| quote(&value.to_string()), quote);
+            names.push_str(if names.is_empty() { "" } else { ", " });
+            names.push_str(&name);
+        }
+        let detail = cut(format!("supported values: {names}"));
         let body = with_detail(&format!("Unsupported value: {}", show(value)), &detail);
         Self::new("FieldValueNotSupported", field, body, true)
     }
@@ -87,11 +95,20 @@ fn with_detail(head: &str, detail: &str) -> String {
 }
 
 fn quote(text: &str) -> String {
-    Value::from(text).to_string()
+    cut(Value::from(text).to_string())
 }
 
 fn show(value: &Value) -> String {
-    value.to_string()
+    cut(value.to_string())
+}
+
+/// An object can break a rule in many places, and each error may show all of it.
+fn cut(mut text: String) -> String {
+    if text.len() > SHOWN {
+        text.truncate(text.floor_char_boundary(SHOWN));
+        text.push_str("...");
+    }
+    text
 }
 
 /// A path into an object that lives on the stack and is written out only when an error needs it.

@@ -47,6 +47,22 @@
 //! # }
 //! ```
 //!
+//! # What outlives the process
+//!
+//! ```
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let folder = tempfile::tempdir()?;
+//! let path = folder.path().join("api.log");
+//! let first = kube_embedded::Server::builder().open(&path)?;
+//! assert!(first.fresh);
+//! first.server.install(serde_json::json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "a" } }))?;
+//! drop(first);
+//! let second = kube_embedded::Server::builder().open(&path)?;
+//! assert_eq!(second.server.count("ConfigMap"), 1);
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! # How it is built
 //!
 //! The core is synchronous: one lock around tables, indexes and a counter. A request is routed ([`Verb`],
@@ -58,6 +74,11 @@
 //! What a cluster's controllers do later is done in the operation that causes it: the garbage collector, the end of
 //! namespaces, and the clean-up behind a deleted CRD.
 
+/// The examples of the README are compiled and run with those of the documentation.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 mod builtins;
 mod clock;
 mod convert;
@@ -67,6 +88,7 @@ mod disk;
 mod faults;
 mod field;
 mod http;
+mod identity;
 mod jsonpath;
 mod log;
 mod meta;

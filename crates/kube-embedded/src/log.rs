@@ -24,7 +24,7 @@ pub struct RequestRecord {
     pub subresource: Arc<str>,
     /// Namespace; empty without.
     pub namespace: Arc<str>,
-    /// Name; empty without (a create that carries its name only in the body has none here).
+    /// Name; empty without.
     pub name: Arc<str>,
     /// The HTTP code of the answer; 0 while there is none, and for ever if none was sent.
     pub code: u16,
@@ -36,15 +36,32 @@ pub(crate) struct RequestLog {
     capacity: usize,
     records: VecDeque<RequestRecord>,
     counts: BTreeMap<(Arc<str>, Verb), u64>,
+    /// The number of the last request.
+    last: u64,
+}
+
+/// The longest text that is kept of a request, in bytes: no name that is one is longer.
+const MAX_TEXT: usize = 253;
+
+fn short(text: &Arc<str>) -> Arc<str> {
+    match text.len() {
+        ..=MAX_TEXT => text.clone(),
+        _ => text[..text.floor_char_boundary(MAX_TEXT)].into(),
+    }
 }
 
 impl RequestLog {
     pub fn new(capacity: usize) -> Self {
-        Self { capacity, records: VecDeque::new(), counts: BTreeMap::new() }
+        Self { capacity, records: VecDeque::new(), counts: BTreeMap::new(), last: 0 }
     }
 
-    pub fn arrived(&mut self, info: &RequestInfo) {
-        *self.counts.entry((info.resource.clone(), info.verb)).or_default() += 1;
+    /// Takes a request in and gives it its number: in one step, so that entries stand in the order of their numbers.
+    pub fn arrived(&mut self, info: &mut RequestInfo) {
+        self.last += 1;
+        info.number = self.last;
+        // Of what is not served there may be any number of names.
+        let counted = if info.kind.is_empty() { "".into() } else { info.resource.clone() };
+        *self.counts.entry((counted, info.verb)).or_default() += 1;
         if self.capacity == 0 {
             return;
         }
@@ -53,13 +70,13 @@ impl RequestLog {
         }
         self.records.push_back(RequestRecord {
             number: info.number,
-            actor: info.actor.clone(),
+            actor: short(&info.actor),
             verb: info.verb,
-            group: info.group.clone(),
-            resource: info.resource.clone(),
-            subresource: info.subresource.clone(),
-            namespace: info.namespace.clone(),
-            name: info.name.clone(),
+            group: short(&info.group),
+            resource: short(&info.resource),
+            subresource: short(&info.subresource),
+            namespace: short(&info.namespace),
+            name: short(&info.name),
             code: 0,
         });
     }

@@ -88,3 +88,36 @@ pub(crate) fn lookup<'a>(object: &'a Json, path: &[Box<str>]) -> Option<&'a Valu
     }
     Some(value)
 }
+
+/// How deep objects and lists may nest in each other: no deeper than `serde_json` reads them back.
+pub(crate) const MAX_DEPTH: usize = 127;
+
+/// Whether a value nests deeper than so many objects and lists.
+pub(crate) fn is_deeper(value: &Value, than: usize) -> bool {
+    let Some(below) = than.checked_sub(1) else {
+        return value.is_object() || value.is_array();
+    };
+    match value {
+        Value::Object(map) => map.values().any(|child| is_deeper(child, below)),
+        Value::Array(list) => list.iter().any(|child| is_deeper(child, below)),
+        _ => false,
+    }
+}
+
+/// The length of a value's JSON, in bytes.
+pub(crate) fn json_size(value: &impl serde::Serialize) -> usize {
+    struct Count(usize);
+    impl std::io::Write for Count {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0 += bytes.len();
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut count = Count(0);
+    // Nothing fails in counting, and a tree of JSON values always has a text.
+    let _ = serde_json::to_writer(&mut count, value);
+    count.0
+}

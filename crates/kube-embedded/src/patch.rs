@@ -3,10 +3,17 @@
 use json_patch::{Patch, PatchErrorKind, PatchOperation};
 use serde_json::Value;
 
-use crate::{http::input, meta::Json, status::ApiError};
+use crate::{
+    http::input,
+    meta::{self, Json},
+    status::ApiError,
+};
 
 /// The most operations of one JSON patch, as in the real server.
 const MAX_OPERATIONS: usize = 10_000;
+
+/// The most bytes that the copies of one JSON patch may come to, as in the real server: each may double the object.
+const MAX_COPIED: usize = 3 * 1024 * 1024;
 
 /// A patch that was read.
 pub(crate) enum PatchBody {
@@ -103,9 +110,11 @@ fn read_json_patch(value: Value) -> Result<PatchBody, ApiError> {
 /// Applies the operations in their order. As in the real server, a test for `null` holds where nothing is.
 ///
 /// # Errors
-/// 422 for the first operation that cannot be applied.
+/// 422 for the first operation that cannot be applied, that goes too deep, or that copies too much.
 fn apply_operations(value: &mut Value, patch: &Patch) -> Result<(), ApiError> {
+    let mut copied = 0;
     for operation in &patch.0 {
+        check_growth(value, operation, &mut copied)?;
         if let PatchOperation::Test(test) = operation
             && test.value.is_null()
             && value.pointer(test.path.as_str()).is_none()
@@ -121,6 +130,34 @@ fn apply_operations(value: &mut Value, patch: &Patch) -> Result<(), ApiError> {
             continue;
         }
         json_patch::patch(value, std::slice::from_ref(operation)).map_err(|error| refuse(&error))?;
+    }
+    Ok(())
+}
+
+/// Whether an object stays of a size and depth that can be stored. What an operation puts in is there already, in the
+/// patch or in the object, so that it is known before anything is done.
+fn check_growth(value: &Value, operation: &PatchOperation, copied: &mut usize) -> Result<(), ApiError> {
+    let (path, put) = match operation {
+        PatchOperation::Add(add) => (&add.path, Some(&add.value)),
+        PatchOperation::Replace(replace) => (&replace.path, Some(&replace.value)),
+        PatchOperation::Copy(copy) => (&copy.path, value.pointer(copy.from.as_str())),
+        PatchOperation::Move(moved) => (&moved.path, value.pointer(moved.from.as_str())),
+        PatchOperation::Remove(_) | PatchOperation::Test(_) => return Ok(()),
+    };
+    let Some(put) = put else { return Ok(()) };
+    let outside = path.count();
+    if outside > meta::MAX_DEPTH || meta::is_deeper(put, meta::MAX_DEPTH - outside) {
+        let why = format!("the value at {path} would nest deeper than {} objects and lists", meta::MAX_DEPTH);
+        return Err(ApiError::unprocessable_patch(why));
+    }
+    if matches!(operation, PatchOperation::Copy(_)) {
+        *copied += meta::json_size(put);
+        if *copied > MAX_COPIED {
+            return Err(ApiError::unprocessable_patch(format!(
+                "Unable to complete the copy, the accumulated size increase of copy is {copied}, exceeding the limit \
+                 {MAX_COPIED}"
+            )));
+        }
     }
     Ok(())
 }
@@ -155,5 +192,48 @@ pub(crate) fn merge(target: &mut Json, patch: &Value) {
                 target.insert(name.clone(), other.clone());
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn apply(value: &mut Value, operations: Value) -> Result<(), ApiError> {
+        apply_operations(value, &serde_json::from_value(operations).unwrap())
+    }
+
+    fn copies(count: usize, path: impl Fn(usize) -> String) -> Value {
+        (0..count).map(|i| json!({ "op": "copy", "from": "/a", "path": path(i) })).collect()
+    }
+
+    #[test]
+    fn copies_that_double_the_object_end_at_a_bound() {
+        let mut value = json!({ "a": { "text": "x".repeat(1_000) } });
+        assert_eq!(apply(&mut value, copies(40, |i| format!("/a/k{i}"))).unwrap_err().code, 422);
+        assert!(meta::json_size(&value) <= 2 * MAX_COPIED);
+        let mut value = json!({ "a": "x".repeat(1_000) });
+        apply(&mut value, copies(3_000, |i| format!("/k{i}"))).unwrap();
+    }
+
+    #[test]
+    fn nothing_goes_deeper_than_what_can_be_read_back() {
+        let nested = |depth: usize| (0..depth).fold(json!(1), |inner, _| json!({ "a": inner }));
+        let mut value = json!({ "a": {} });
+        assert_eq!(apply(&mut value, copies(9_000, |_| "/a/a".to_owned())).unwrap_err().code, 422);
+        assert!(!meta::is_deeper(&value, meta::MAX_DEPTH));
+        for op in ["add", "replace"] {
+            let mut value = nested(60);
+            let path = "/a".repeat(60);
+            let operation = |depth| json!([{ "op": op, "path": path, "value": nested(depth) }]);
+            apply(&mut value, operation(67)).unwrap();
+            assert_eq!(apply(&mut value, operation(68)).unwrap_err().code, 422, "{op}");
+            assert!(serde_json::from_str::<Value>(&value.to_string()).is_ok());
+        }
+        let mut value = json!({ "a": nested(100), "b": nested(100) });
+        let deeper = json!([{ "op": "move", "from": "/b", "path": format!("{}/b", "/a".repeat(50)) }]);
+        assert_eq!(apply(&mut value, deeper).unwrap_err().code, 422);
     }
 }

@@ -9,7 +9,9 @@ use crate::{
 
 /// How often which fault strikes: in how many of 1,000 requests of those that it can concern.
 ///
-/// A request is struck by one fault at most; the rates are tried in the order of the fields. All are 0 unless set.
+/// All are 0 unless set. The errors are tried in the order of the fields, and a request is struck by the first that hits.
+/// What is left of the lists may be stale, and of all but watches late. What is left of the watches can have several of
+/// the faults that begin with `watch` at once, but is not both cut and ended.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FaultRates {
     /// Only requests of this actor are struck; of all if `None`.
@@ -32,7 +34,7 @@ pub struct FaultRates {
     pub lose_answer: u32,
     /// The connection is refused.
     pub refuse: u32,
-    /// The request takes some time, up to [`Self::longest_delay`].
+    /// A request that is no watch takes some time, up to [`Self::longest_delay`].
     pub delay: u32,
     /// A list shows up to ten revisions ago.
     pub stale_list: u32,

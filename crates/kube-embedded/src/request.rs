@@ -74,7 +74,7 @@ pub struct RequestInfo {
     pub subresource: Arc<str>,
     /// Namespace.
     pub namespace: Arc<str>,
-    /// Name of the object.
+    /// Name of the object: from the path, from the JSON body of a create, or from the `metadata.name` of a field selector.
     pub name: Arc<str>,
     /// The path without its query.
     pub path: Arc<str>,

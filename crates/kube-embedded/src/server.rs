@@ -3,16 +3,14 @@
 use std::{
     collections::VecDeque,
     fmt,
-    path::Path,
-    sync::{
-        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
-        atomic::{AtomicU64, Ordering},
-    },
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use futures::channel::oneshot;
 use jiff::Timestamp;
 use serde_json::Value;
+use tokio::sync::SetOnce;
 
 use crate::{
     clock::{Clock, SystemClock},
@@ -102,8 +100,8 @@ impl Builder {
         self
     }
 
-    /// How many changes per kind a watch or a paged list can look back to; 4,096 unless set. What is older is answered
-    /// with 410.
+    /// How many changes per kind a watch or a paged list can look back to; 4,096 unless set, and fewer of large objects
+    /// (64 MiB per kind). What is older is answered with 410.
     pub fn watch_window(mut self, changes: usize) -> Self {
         self.watch_window = changes.max(1);
         self
@@ -138,6 +136,7 @@ impl Builder {
     /// its end is no error but [`Opened::torn`].
     pub fn open(self, path: impl AsRef<Path>) -> Result<Opened, StorageError> {
         let path = path.as_ref();
+        let unfinished = Some(disk::unfinished(path)).filter(|new| new.exists());
         let (server, fresh, torn) = match disk::load(path, self.seed, self.watch_window)? {
             Some(loaded) => (self.around(loaded.state), false, loaded.torn),
             None => (self.build(), true, None),
@@ -146,7 +145,7 @@ impl Builder {
             state.journal = Some(Journal::start(path, state)?);
             Ok(())
         })?;
-        Ok(Opened { server, fresh, torn })
+        Ok(Opened { server, fresh, torn, unfinished })
     }
 
     fn around(self, state: State) -> Server {
@@ -157,8 +156,7 @@ impl Builder {
                 faults: Mutex::new(self.faults),
                 log: Mutex::new(RequestLog::new(self.log_capacity)),
                 held: Mutex::new(VecDeque::new()),
-                requests: AtomicU64::new(0),
-                storage_failure: OnceLock::new(),
+                storage_failure: SetOnce::new(),
             }),
         }
     }
@@ -173,6 +171,9 @@ pub struct Opened {
     pub fresh: bool,
     /// What was cut off the end of the file. It should be told to whoever starts the server.
     pub torn: Option<Torn>,
+    /// A file that was to take the place of the log when the process was killed, and that was removed. All that was in it
+    /// is in the log, unless that was taken away.
+    pub unfinished: Option<PathBuf>,
 }
 
 /// Why [`Server::install`] refused an object.
@@ -222,7 +223,11 @@ impl Server {
     /// Serves HTTP/1.1 on a listener until `shutdown` is ready; then open connections are dropped and the port is free.
     ///
     /// Requests over HTTP come from the actor `http`, or from the one that an `x-actor` header names. The future starts
-    /// tasks for its connections, which end with it.
+    /// tasks for its connections, which end with it, and carries requests out on tokio's threads for what blocks, so that
+    /// one that computes for long holds no other up. When the process has no file left for a connection it tries again.
+    ///
+    /// # Errors
+    /// None at present.
     pub async fn serve(
         &self,
         listener: tokio::net::TcpListener,
@@ -301,7 +306,8 @@ impl Server {
         lock(&self.inner.log).records()
     }
 
-    /// How many requests of a verb came for a resource (plural name; empty: paths that are no resource).
+    /// How many requests of a verb came for a resource (plural name; empty: paths that are no resource, and resources that
+    /// were not served).
     pub fn count_requests(&self, verb: Verb, resource: &str) -> u64 {
         lock(&self.inner.log).count(verb, resource)
     }
@@ -314,6 +320,12 @@ impl Server {
     /// Empties the log and sets its counters to 0.
     pub fn reset_requests(&self) {
         lock(&self.inner.log).reset();
+    }
+
+    /// Waits until a change could not be kept on disk, and tells why. From then on every request is answered with 500. A
+    /// server without a file never gets there.
+    pub async fn storage_failed(&self) -> String {
+        self.inner.storage_failure.wait().await.clone()
     }
 
     /// The last resource version that was given out.
@@ -378,7 +390,11 @@ impl Server {
         done(update::update(&self.inner, target, &WriteOptions::default(), true, &make))
     }
 
-    /// One stored object in its storage version; `kind` is a kind or plural name, `namespace` empty for cluster-wide kinds.
+    /// One stored object in its storage version; `namespace` is empty for cluster-wide kinds.
+    ///
+    /// `kind` is a kind or plural name, such as `Widget` or `widgets`. Where several groups have it, the group belongs
+    /// behind it: `Widget.example.com`; without one the first group in alphabetical order is meant. The same holds for
+    /// [`Self::objects`] and [`Self::count`].
     pub fn get_object(&self, kind: &str, namespace: &str, name: &str) -> Option<Value> {
         let key = Key::new(namespace, name);
         let object = self.inner.with(|state| {
@@ -417,8 +433,15 @@ impl Server {
     }
 }
 
+/// The resource of a kind or plural name, with or without its group behind a dot.
 fn find(state: &State, kind: &str) -> Option<Arc<Resource>> {
-    state.registry.iter().find(|r| *r.kind == *kind || *r.plural == *kind).cloned()
+    let is = |resource: &&Arc<Resource>| {
+        [&resource.kind, &resource.plural].into_iter().any(|name| {
+            let group = kind.strip_prefix(&**name);
+            group.is_some_and(|group| group.is_empty() || group.strip_prefix('.') == Some(&*resource.group))
+        })
+    };
+    state.registry.iter().find(is).cloned()
 }
 
 fn refusal(failure: Failure) -> InstallError {
@@ -444,8 +467,7 @@ pub(crate) struct Inner {
     pub faults: Mutex<FaultPlan>,
     pub log: Mutex<RequestLog>,
     pub held: Mutex<VecDeque<Held>>,
-    requests: AtomicU64,
-    storage_failure: OnceLock<String>,
+    storage_failure: SetOnce<String>,
 }
 
 /// The channel on which a held request gets its answer.
@@ -476,10 +498,6 @@ impl Inner {
 
     pub fn now(&self) -> Timestamp {
         self.clock.now()
-    }
-
-    pub fn next_request(&self) -> u64 {
-        self.requests.fetch_add(1, Ordering::Relaxed) + 1
     }
 
     /// Where an object belongs, by its own words.

@@ -1,5 +1,7 @@
 //! Errors of the API: a code, a reason and the `Status` body that carries them.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value, json};
 
 use crate::field::FieldError;
@@ -146,13 +148,9 @@ impl ApiError {
 
     /// 422 with one cause per field; equal messages are named once, as the real server does.
     pub fn invalid(subject: Subject<'_>, name: &str, errors: &[FieldError]) -> Self {
-        let mut messages: Vec<String> = Vec::new();
-        for error in errors {
-            let message = error.message();
-            if !messages.contains(&message) {
-                messages.push(message);
-            }
-        }
+        let mut said = BTreeSet::new();
+        let messages = errors.iter().map(FieldError::message);
+        let messages: Vec<String> = messages.filter(|message| said.insert(message.clone())).collect();
         let text = match messages.as_slice() {
             [one] => one.clone(),
             many => format!("[{}]", many.join(", ")),

@@ -1,8 +1,10 @@
 //! Strategic merge patches for the built-in kinds.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde_json::Value;
 
-use crate::{meta::Json, status::ApiError};
+use crate::{identity::identity_of, meta::Json, status::ApiError};
 
 /// The lists of built-in kinds that merge, with the field that tells their entries apart (empty: the entry itself).
 const MERGED: [(&str, &str); 4] =
@@ -83,8 +85,9 @@ fn merge_field(target: &mut Json, name: &str, change: &Value) -> Result<(), ApiE
     Ok(())
 }
 
-fn same(a: &Value, b: &Value, key: &str) -> bool {
-    if key.is_empty() { a == b } else { a.get(key).is_some() && a.get(key) == b.get(key) }
+/// What tells an entry of a list apart; `None` where it lacks the field.
+fn identity(entry: &Value, key: &str) -> Option<String> {
+    if key.is_empty() { Some(identity_of(entry)) } else { entry.get(key).map(identity_of) }
 }
 
 fn merge_list(entries: &mut Vec<Value>, changes: &[Value], key: &str) -> Result<(), ApiError> {
@@ -92,18 +95,26 @@ fn merge_list(entries: &mut Vec<Value>, changes: &[Value], key: &str) -> Result<
         *entries = changes.iter().filter(|c| directive(c).is_none()).cloned().collect();
         return Ok(());
     }
-    let mut new = Vec::new();
+    let mut places = BTreeMap::new();
+    for (index, entry) in entries.iter().enumerate() {
+        identity(entry, key).map(|id| places.entry(id).or_insert(index));
+    }
+    let (mut new, mut gone) = (Vec::new(), BTreeSet::new());
     for change in changes {
-        let found = entries.iter().position(|e| same(e, change, key));
+        let id = identity(change, key);
+        let found = id.as_ref().and_then(|id| places.get(id));
         match (directive(change), found) {
-            (Some("delete"), _) => entries.retain(|e| !same(e, change, key)),
+            (Some("delete"), _) => gone.extend(id),
             (_, Some(index)) => {
-                if let Some(Value::Object(entry)) = entries.get_mut(index) {
+                if let Some(Value::Object(entry)) = entries.get_mut(*index) {
                     merge(entry, change)?;
                 }
             }
             (_, None) => new.push(change.clone()),
         }
+    }
+    if !gone.is_empty() {
+        entries.retain(|entry| identity(entry, key).is_none_or(|id| !gone.contains(&id)));
     }
     // As in the real server, what is new comes before what only the server knows.
     entries.splice(0..0, new);
@@ -118,7 +129,8 @@ fn remove_entries(target: &mut Json, list: &str, gone: &Value) {
     let (Some(Value::Array(entries)), Value::Array(gone)) = (target.get_mut(list), gone) else {
         return;
     };
-    entries.retain(|e| !gone.contains(e));
+    let gone: BTreeSet<String> = gone.iter().map(identity_of).collect();
+    entries.retain(|entry| !gone.contains(&identity_of(entry)));
     if entries.is_empty() {
         target.remove(list);
     }
@@ -127,7 +139,13 @@ fn remove_entries(target: &mut Json, list: &str, gone: &Value) {
 fn sort_entries(target: &mut Json, list: &str, order: &[Value]) {
     let Some(key) = merge_key(list) else { return };
     if let Some(Value::Array(entries)) = target.get_mut(list) {
-        entries.sort_by_key(|e| order.iter().position(|o| same(o, e, key)).unwrap_or(usize::MAX));
+        let mut places = BTreeMap::new();
+        for (index, entry) in order.iter().enumerate() {
+            // The order of a list with a key names the keys, as objects that hold nothing else.
+            identity(entry, key).map(|id| places.entry(id).or_insert(index));
+        }
+        let place = |entry: &Value| places.get(&identity(entry, key)?).copied();
+        entries.sort_by_cached_key(|entry| place(entry).unwrap_or(usize::MAX));
     }
 }
 

@@ -229,6 +229,91 @@ fn a_killed_process_loses_nothing_that_was_answered() {
     }
 }
 
+/// Not a test of its own: what [`a_kill_while_the_log_is_written_anew_loses_nothing_that_was_answered`] kills.
+#[test]
+#[ignore = "run by another test"]
+fn writes_much_until_it_is_killed() {
+    let Some(log) = std::env::var_os(CHILD) else { return };
+    let server = open(Path::new(&log)).server;
+    let mut large = map("large");
+    large["data"]["a"] = "b".repeat(1_000_000).into();
+    for number in 0_u64.. {
+        large["metadata"]["name"] = format!("map-{}", number % 6).into();
+        large["data"]["number"] = number.to_string().into();
+        server.install(large.clone()).unwrap();
+        println!("answered {number}");
+    }
+}
+
+#[test]
+fn a_kill_while_the_log_is_written_anew_loses_nothing_that_was_answered() {
+    let mut unfinished = 0;
+    for round in 0..20 {
+        let folder = tempfile::tempdir().unwrap();
+        let log = folder.path().join("api.log");
+        let new = folder.path().join("api.log.new");
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--ignored", "--exact", "--nocapture", "writes_much_until_it_is_killed"])
+            .env(CHILD, &log)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut output = BufReader::new(child.stdout.take().unwrap());
+        let mut printed = String::new();
+        while printed.matches("answered").count() < 6 {
+            assert!(output.read_line(&mut printed).unwrap() > 0, "the child ended by itself");
+        }
+        // From here on it is written anew again and again. The bound is only there so that a failure ends.
+        let writing = (0..1_000_000_000_u64).find(|_| new.exists());
+        assert!(writing.is_some(), "never written anew");
+        child.kill().unwrap();
+        output.read_to_string(&mut printed).unwrap();
+        child.wait().unwrap();
+
+        let left_over = new.exists();
+        let opened = open(&log);
+        assert_eq!(opened.unfinished, left_over.then(|| new.clone()));
+        assert!(!new.exists());
+        let whole = printed.rsplit_once('\n').unwrap().0;
+        let answered = whole
+            .lines()
+            .filter_map(|line| line.split_once("answered ")?.1.parse::<u64>().ok())
+            .max()
+            .unwrap();
+        for number in answered.saturating_sub(5)..=answered {
+            let kept =
+                opened.server.get_object("ConfigMap", "default", &format!("map-{}", number % 6)).unwrap();
+            let kept: u64 = kept["data"]["number"].as_str().unwrap().parse().unwrap();
+            // The next one may have been written and not answered.
+            assert!(kept >= number && kept <= answered + 1, "round {round}: {kept} in the place of {number}");
+        }
+        unfinished += usize::from(left_over);
+        if unfinished >= 3 {
+            return;
+        }
+    }
+    panic!("the log was being written anew at {unfinished} kills only");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_log_is_for_the_eyes_of_its_owner() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("api.log");
+    let mode = || std::fs::metadata(&log).unwrap().permissions().mode() & 0o777;
+    drop(open(&log));
+    assert_eq!(mode(), 0o600);
+    // One from before, and what a killed process left, may be open to others.
+    for file in [log.clone(), folder.path().join("api.log.new")] {
+        std::fs::copy(&log, folder.path().join("copy")).unwrap();
+        std::fs::rename(folder.path().join("copy"), &file).unwrap();
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644)).unwrap();
+    }
+    assert!(open(&log).unfinished.is_some());
+    assert_eq!(mode(), 0o600);
+}
+
 #[tokio::test]
 async fn what_cannot_be_kept_is_refused_with_the_file() {
     let folder = tempfile::tempdir().unwrap();
@@ -248,6 +333,7 @@ async fn what_cannot_be_kept_is_refused_with_the_file() {
     assert_eq!(refused.code, 500);
     assert!(refused.message.contains("api.log"), "{}", refused.message);
     assert!(matches!(api.get("large").await, Err(kube::Error::Api(status)) if status.code == 500));
+    assert_eq!(server.storage_failed().await, refused.message);
 }
 
 #[test]

@@ -198,7 +198,7 @@ async fn the_log_tells_who_asked_for_what_and_what_came_of_it() {
     assert_eq!(
         lines,
         [
-            "me create example.com/widgets/ default/ 201",
+            "me create example.com/widgets/ default/a 201",
             "me patch example.com/widgets/status default/a 200",
             "me get example.com/widgets/ default/b 404",
         ]
@@ -333,4 +333,232 @@ async fn the_same_seed_gives_the_same_trace() {
     for text in ["Conflict", "TooManyRequests", "Timeout", "connection refused", "410"] {
         assert!(first.iter().any(|l| l.contains(text)), "{text} never struck");
     }
+}
+
+/// Sends a request to a server over HTTP; answers the whole answer.
+async fn over_http(address: std::net::SocketAddr, head: &str) -> std::io::Result<String> {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    let mut stream = tokio::net::TcpStream::connect(address).await?;
+    stream.write_all(format!("{head}\r\nHost: x\r\nConnection: close\r\n\r\n").as_bytes()).await?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await?;
+    Ok(answer)
+}
+
+#[allow(clippy::disallowed_methods, reason = "the server needs a task of its own")]
+async fn served(server: &Server) -> std::net::SocketAddr {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let (address, server) = (listener.local_addr().unwrap(), server.clone());
+    tokio::spawn(async move { server.serve(listener, std::future::pending()).await });
+    address
+}
+
+#[tokio::test]
+async fn an_actor_over_http_is_named_by_a_header() {
+    let server = server();
+    server.add_fault(FaultRule::new(Fault::too_many_requests(7)).actor("robot"));
+    let address = served(&server).await;
+    let get = "GET /api/v1/namespaces HTTP/1.1";
+    let struck = over_http(address, &format!("{get}\r\nx-actor: robot")).await.unwrap();
+    assert!(struck.starts_with("HTTP/1.1 429"), "{struck}");
+    assert!(struck.to_lowercase().contains("retry-after: 7\r\n"), "{struck}");
+    assert!(over_http(address, get).await.unwrap().starts_with("HTTP/1.1 200"));
+    let actors: Vec<_> = server.requests().iter().map(|r| r.actor.to_string()).collect();
+    assert_eq!(actors, ["robot", "http"]);
+}
+
+#[tokio::test]
+async fn a_body_that_is_too_large_is_a_request_like_any_other() {
+    use kube::client::Body;
+    use tower::Service as _;
+    let server = server();
+    let send = |actor: &str| {
+        let body = Body::from(vec![b'x'; 4 * 1024 * 1024]);
+        let request = http::Request::post("/api/v1/namespaces/default/configmaps").body(body).unwrap();
+        server.service_for(actor).call(request)
+    };
+    assert_eq!(send("client").await.unwrap().status(), 413);
+    assert_eq!(server.count_requests(Verb::Create, "configmaps"), 1);
+    assert_eq!(server.requests()[0].code, 413);
+    server.add_fault(FaultRule::new(Fault::unavailable()).verb(Verb::Create));
+    assert_eq!(send("client").await.unwrap().status(), 503);
+    server.fence("old");
+    assert!(send("old").await.is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_connection_leaves_nothing_behind() {
+    let server = server();
+    server.add_fault(FaultRule::new(Fault::Refuse).verb(Verb::Create).times(1));
+    let api: Api<ConfigMap> = Api::default_namespaced(server.client("default"));
+    let refused = api.create(&params(), &map("a")).await.unwrap_err();
+    assert!(!matches!(refused, kube::Error::Api(_)), "{refused}");
+    assert_eq!((server.count("ConfigMap"), server.requests()[0].code), (0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_rule_knows_the_subresource() {
+    let server = widget_server();
+    server.add_fault(FaultRule::new(Fault::conflict()).subresource("status"));
+    let api = widgets(&server.client("default"), "default");
+    api.create(&params(), &widget("a")).await.unwrap();
+    let patch = Patch::Merge(json!({ "status": { "ready": true } }));
+    assert_eq!(refusal(api.patch_status("a", &PatchParams::default(), &patch).await).code, 409);
+    api.patch("a", &PatchParams::default(), &patch).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_rule_knows_the_name_of_a_create_and_of_a_watch_of_one() {
+    let server = server();
+    server.add_fault(FaultRule::new(Fault::unavailable()).name("a"));
+    let api: Api<ConfigMap> = Api::default_namespaced(server.client("default"));
+    assert_eq!(refusal(api.create(&params(), &map("a")).await).code, 503);
+    api.create(&params(), &map("b")).await.unwrap();
+    let one = |name: &str| WatchParams::default().fields(&format!("metadata.name={name}"));
+    assert!(matches!(api.watch(&one("a"), "0").await, Err(kube::Error::Api(status)) if status.code == 503));
+    assert!(api.watch(&one("b"), "0").await.is_ok());
+    let list = ListParams::default().fields("metadata.name=a");
+    assert_eq!(refusal(api.list(&list).await).code, 503);
+    assert_eq!(api.list(&ListParams::default()).await.unwrap().items.len(), 1);
+    let names: Vec<_> = server.requests().iter().map(|r| r.name.to_string()).collect();
+    assert_eq!(names, ["a", "b", "a", "b", "a", ""]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_can_be_late_as_a_whole_or_with_every_event() {
+    let late = Duration::from_secs(3);
+    for fault in [Fault::Delay(late), Fault::Watch(WatchFault { delay: Some(late), ..WatchFault::default() })]
+    {
+        let server = server();
+        server.add_fault(FaultRule::new(fault.clone()).verb(Verb::Watch));
+        let api: Api<ConfigMap> = Api::default_namespaced(server.client("default"));
+        api.create(&params(), &map("a")).await.unwrap();
+        let began = tokio::time::Instant::now();
+        let mut events = Box::pin(api.watch(&WatchParams::default(), "0").await.unwrap());
+        events.next().await.unwrap().unwrap();
+        assert_eq!(began.elapsed(), late, "{fault:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_not_served_is_counted_together_and_kept_short() {
+    let server = server();
+    let address = served(&server).await;
+    for path in ["nothings", "nones", &"x".repeat(5_000)] {
+        over_http(address, &format!("GET /api/v1/{path} HTTP/1.1")).await.unwrap();
+    }
+    over_http(address, "GET /version HTTP/1.1").await.unwrap();
+    assert_eq!(server.count_requests(Verb::List, ""), 3);
+    assert_eq!(server.count_requests(Verb::List, "nothings"), 0);
+    assert_eq!(server.count_requests(Verb::Get, ""), 1);
+    assert!(server.requests().iter().all(|r| r.resource.len() <= 253));
+}
+
+#[tokio::test]
+async fn requests_of_many_threads_stand_in_the_log_with_their_codes() {
+    let server = server();
+    let client = || async {
+        let api: Api<ConfigMap> = Api::default_namespaced(server.client("default"));
+        for _ in 0..200 {
+            api.list(&ListParams::default()).await.unwrap();
+        }
+    };
+    let run = || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(client());
+    };
+    std::thread::scope(|scope| (0..4).for_each(|_| drop(scope.spawn(run))));
+    let requests = server.requests();
+    assert!(requests.iter().all(|r| r.code == 200));
+    assert!(requests.windows(2).all(|w| w[0].number + 1 == w[1].number));
+}
+
+#[tokio::test]
+async fn a_kind_of_two_groups_is_found_by_its_group() {
+    let server = widget_server();
+    let mut other = common::widget_crd();
+    other["metadata"]["name"] = json!("widgets.other.example.com");
+    other["spec"]["group"] = json!("other.example.com");
+    server.apply_crd(other).unwrap();
+    let mut object = json!({ "kind": "Widget", "metadata": { "name": "a" }, "spec": { "ownerName": "ada" } });
+    object["apiVersion"] = json!("other.example.com/v1");
+    server.install(object).unwrap();
+    for (kind, count) in [
+        ("Widget", 0),
+        ("Widget.example.com", 0),
+        ("Widget.other.example.com", 1),
+        ("widgets.other.example.com", 1),
+        ("Widget.none", 0),
+        ("Widgetother.example.com", 0),
+    ] {
+        assert_eq!(server.count(kind), count, "{kind}");
+        assert_eq!(server.get_object(kind, "default", "a").is_some(), count == 1, "{kind}");
+        assert_eq!(server.objects(kind).count(), count, "{kind}");
+    }
+}
+
+/// Not a test of its own: [`a_server_goes_on_after_the_process_had_no_file_left`] gives it few files.
+#[tokio::test]
+#[ignore = "run by another test"]
+async fn serves_with_few_files() {
+    let server = server();
+    let address = served(&server).await;
+    assert!(over_http(address, "GET /healthz HTTP/1.1").await.unwrap().ends_with("ok"));
+    // Nothing is accepted before all files are taken.
+    let taken = std::iter::from_fn(|| std::net::TcpStream::connect(address).ok()).collect::<Vec<_>>();
+    assert!(!taken.is_empty());
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+    drop(taken);
+    let answer = tokio::time::timeout(Duration::from_mins(1), over_http(address, "GET /healthz HTTP/1.1"));
+    assert!(answer.await.unwrap().unwrap().ends_with("ok"));
+}
+
+#[test]
+fn a_server_goes_on_after_the_process_had_no_file_left() {
+    let run = "ulimit -n 40 && exec \"$0\" --ignored --exact serves_with_few_files --nocapture";
+    let test = std::env::current_exe().unwrap();
+    let ran = std::process::Command::new("sh").args(["-c", run]).arg(test).output().unwrap();
+    let said = String::from_utf8_lossy(&ran.stdout);
+    assert!(
+        ran.status.success() && said.contains("1 passed"),
+        "{said}{}",
+        String::from_utf8_lossy(&ran.stderr)
+    );
+}
+
+#[tokio::test]
+async fn a_request_that_computes_for_long_holds_no_other_up() {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    let server = server();
+    let mut crd = common::widget_crd();
+    let version = &mut crd["spec"]["versions"][0];
+    version["schema"]["openAPIV3Schema"] = json!({ "type": "object", "properties": { "spec": {
+        "type": "object", "properties": { "list": { "type": "array", "items": { "type": "integer" } } },
+        "x-kubernetes-validations": [{
+            "rule": "self.list.all(a, self.list.all(b, self.list.all(c, a + b + c >= 0)))",
+        }],
+    } } });
+    for part in ["selectableFields", "additionalPrinterColumns"] {
+        version.as_object_mut().unwrap().remove(part);
+    }
+    server.apply_crd(crd).unwrap();
+    let address = served(&server).await;
+    let body = json!({ "apiVersion": "example.com/v1", "kind": "Widget", "metadata": { "name": "a" },
+        "spec": { "list": vec![1; 90] } })
+    .to_string();
+    let mut slow = tokio::net::TcpStream::connect(address).await.unwrap();
+    let head =
+        "POST /apis/example.com/v1/namespaces/default/widgets HTTP/1.1\r\nHost: x\r\nConnection: close";
+    let head = format!("{head}\r\nContent-Type: application/json\r\nContent-Length: {}", body.len());
+    slow.write_all(format!("{head}\r\n\r\n{body}").as_bytes()).await.unwrap();
+    while server.count_requests(Verb::Create, "widgets") == 0 {
+        tokio::task::yield_now().await;
+    }
+    assert!(over_http(address, "GET /api/v1/namespaces HTTP/1.1").await.unwrap().starts_with("HTTP/1.1 200"));
+    assert_eq!(server.count("Widget"), 0, "the slow one was first");
+    let mut answer = String::new();
+    slow.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 201"), "{answer}");
 }

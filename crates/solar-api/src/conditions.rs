@@ -12,6 +12,8 @@ pub mod registry_resolved {
     pub const NOT_GRANTED: &str = "NotGranted";
     /// The Registry's namespace is not watched.
     pub const NOT_WATCHED: &str = "NotWatched";
+    /// The Registry's hostname is no host.
+    pub const INVALID_HOSTNAME: &str = "InvalidHostname";
     /// The Registry names no push secret.
     pub const MISSING_SOLAR_SECRET_REF: &str = "MissingSolarSecretRef";
 }

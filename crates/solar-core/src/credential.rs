@@ -5,7 +5,8 @@
 use std::fmt;
 
 use base64::Engine as _;
-use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
+use base64::alphabet;
+use base64::engine::general_purpose::{GeneralPurpose, NO_PAD, PAD};
 use k8s_openapi::api::core::v1::Secret;
 use serde_json::{Map, Value};
 
@@ -14,6 +15,12 @@ use crate::host;
 const DOCKER_CONFIG_TYPE: &str = "kubernetes.io/dockerconfigjson";
 const DOCKER_CONFIG_KEY: &str = ".dockerconfigjson";
 const BASIC_AUTH_TYPE: &str = "kubernetes.io/basic-auth";
+
+/// As Docker and kubelet decode: padded or not, whatever the last bits are.
+const PADDED: GeneralPurpose =
+    GeneralPurpose::new(&alphabet::STANDARD, PAD.with_decode_allow_trailing_bits(true));
+const UNPADDED: GeneralPurpose =
+    GeneralPurpose::new(&alphabet::STANDARD, NO_PAD.with_decode_allow_trailing_bits(true));
 
 /// How a registry is asked.
 #[derive(Clone, PartialEq, Eq)]
@@ -99,6 +106,15 @@ pub enum Fault {
     /// The host's `auth` has no colon.
     #[error("\"auth\" of the host's entry does not hold a name, a colon and a password")]
     Colon,
+    /// The host's `auth` is the base64 of bytes that are no text.
+    #[error("\"auth\" of the host's entry does not stand for text in UTF-8")]
+    AuthUtf8,
+    /// The credentials are in a program beside the file.
+    #[error(
+        "it leaves the host to a credential helper (\"credHelpers\" or \"credsStore\"), which nothing can ask here: put \
+         \"auth\" into the host's entry in \"auths\""
+    )]
+    Helper,
     /// The host's entry has nothing to log in with.
     #[error(
         "the host's entry in \"auths\" holds neither \"auth\" nor \"username\" and \"password\" nor \"identitytoken\""
@@ -133,10 +149,27 @@ fn of_docker_config(config: &str, host: &str, repository: &str) -> Result<Creden
     let malformed = |fault| CredentialError::Malformed { key: DOCKER_CONFIG_KEY, fault };
     // The parser's own error would repeat a piece of the text.
     let config: Value = serde_json::from_str(config).map_err(|_| malformed(Fault::Json))?;
-    let auths = config.get("auths").and_then(Value::as_object).ok_or(malformed(Fault::Auths))?;
-    let missing = || CredentialError::NoEntry { key: DOCKER_CONFIG_KEY, host: host.to_owned() };
-    let entry = best_entry(auths, host, repository).ok_or_else(missing)?;
-    of_entry(entry).map_err(malformed)
+    let helped = has_helper(&config, host);
+    let auths = match config.get("auths") {
+        Some(Value::Object(auths)) => auths,
+        None if helped => return Err(malformed(Fault::Helper)),
+        _ => return Err(malformed(Fault::Auths)),
+    };
+    match best_entry(auths, host, repository).map(of_entry) {
+        // Docker leaves an empty entry behind where a helper keeps the rest.
+        None | Some(Err(Fault::NoCredential)) if helped => Err(malformed(Fault::Helper)),
+        None => Err(CredentialError::NoEntry { key: DOCKER_CONFIG_KEY, host: host.to_owned() }),
+        Some(credential) => credential.map_err(malformed),
+    }
+}
+
+/// Whether the configuration leaves `host` to a program.
+fn has_helper(config: &Value, host: &str) -> bool {
+    let named = |value: &Value| value.as_str().is_some_and(|name| !name.is_empty());
+    let for_host = config.get("credHelpers").and_then(Value::as_object).is_some_and(|helpers| {
+        helpers.iter().any(|(key, helper)| named(helper) && host::split_repository(key).0 == host)
+    });
+    for_host || config.get("credsStore").is_some_and(named)
 }
 
 fn best_entry<'a>(auths: &'a Map<String, Value>, host: &str, repository: &str) -> Option<&'a Value> {
@@ -204,11 +237,14 @@ fn of_entry(entry: &Value) -> Result<Credential, Fault> {
     if let Some(auth) = field(entry, "auth")? {
         return of_auth(auth);
     }
-    match (field(entry, "username")?, field(entry, "password")?) {
-        (Some(username), Some(password)) => {
-            Ok(Credential::Basic { username: username.to_owned(), password: password.to_owned() })
+    let Some(username) = field(entry, "username")? else { return Err(Fault::NoCredential) };
+    match entry.get("password") {
+        None | Some(Value::Null) => Err(Fault::NoCredential),
+        // An empty one is one, as in "auth".
+        Some(Value::String(password)) => {
+            Ok(Credential::Basic { username: username.to_owned(), password: password.clone() })
         }
-        _ => Err(Fault::NoCredential),
+        Some(_) => Err(Fault::Entry),
     }
 }
 
@@ -222,10 +258,11 @@ fn field<'a>(entry: &'a Map<String, Value>, name: &str) -> Result<Option<&'a str
 }
 
 fn of_auth(auth: &str) -> Result<Credential, Fault> {
-    let auth = auth.trim();
-    let engine = if auth.ends_with('=') { STANDARD } else { STANDARD_NO_PAD };
-    let bytes = engine.decode(auth).map_err(|_| Fault::Base64)?;
-    let text = String::from_utf8(bytes).map_err(|_| Fault::Utf8)?;
+    // Tools that encode break their lines.
+    let auth: String = auth.chars().filter(|character| !character.is_ascii_whitespace()).collect();
+    let engine = if auth.ends_with('=') { PADDED } else { UNPADDED };
+    let bytes = engine.decode(&auth).map_err(|_| Fault::Base64)?;
+    let text = String::from_utf8(bytes).map_err(|_| Fault::AuthUtf8)?;
     let (username, password) = text.split_once(':').ok_or(Fault::Colon)?;
     if username.is_empty() {
         return Err(Fault::Colon);

@@ -6,7 +6,7 @@
 //! | module | answers |
 //! | --- | --- |
 //! | [`object`], [`record`], [`world`], [`overlay`] | what is known: slim records of objects, with indexes by reference |
-//! | [`hash`], [`fit`], [`host`], [`names`], [`layout`], [`content`] | what things are called, and when two are the same |
+//! | [`hash`], [`fit`], [`host`], [`names`], [`oci_name`], [`layout`], [`content`] | what things are called, and when two are the same |
 //! | [`grant`], [`pull_secret`], [`selector`], [`resolver`] | which releases reach a Target, and with which pull secrets |
 //! | [`condition`] | how a condition changes |
 //! | [`credential`] | which credentials a Secret holds for a host |
@@ -36,6 +36,7 @@ pub mod layout;
 pub mod lease;
 pub mod names;
 pub mod object;
+pub mod oci_name;
 pub mod overlay;
 pub mod profile;
 pub mod protection;

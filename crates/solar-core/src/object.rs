@@ -5,6 +5,9 @@ use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
+/// The longest name of an object.
+const MAX_NAME: usize = 253;
+
 /// Namespace and name of an object of a known kind.
 ///
 /// Cheap to clone. Ordered by namespace, then name, so that every walk has one order.
@@ -37,6 +40,12 @@ impl ObjectName {
         Self { namespace: self.namespace.clone(), name: name.into() }
     }
 
+    /// Whether an object can have this namespace and name: both are domain names in lower case. The API server has
+    /// nothing under any other, and a path made of one may lead elsewhere.
+    pub fn is_possible(&self) -> bool {
+        is_domain_name(&self.namespace) && is_domain_name(&self.name)
+    }
+
     /// This object as a reference that names its namespace.
     pub fn reference(&self) -> solar_api::ObjectReference {
         solar_api::ObjectReference {
@@ -44,6 +53,16 @@ impl ObjectName {
             namespace: Some(self.namespace.to_string()),
         }
     }
+}
+
+fn is_domain_name(text: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    let is_label = |label: &str| {
+        label.bytes().all(|byte| is_plain(byte) || byte == b'-')
+            && label.bytes().next().is_some_and(is_plain)
+            && label.bytes().last().is_some_and(is_plain)
+    };
+    text.len() <= MAX_NAME && text.split('.').all(is_label)
 }
 
 impl fmt::Display for ObjectName {

@@ -12,6 +12,7 @@ use solar_api as api;
 use crate::content;
 use crate::hash::PayloadHash;
 use crate::host;
+use crate::layout;
 use crate::names;
 use crate::object::{ControllerRef, Meta, ObjectName};
 use crate::world::{IndexKey, Record};
@@ -234,15 +235,17 @@ pub struct DescriptorRecord {
 
 impl From<&api::ComponentVersionSpec> for DescriptorRecord {
     fn from(spec: &api::ComponentVersionSpec) -> Self {
-        fn filled(text: &Option<String>) -> Option<&str> {
-            text.as_deref().map(str::trim).filter(|text| !text.is_empty())
+        fn filled(text: Option<&str>) -> Option<&str> {
+            text.map(str::trim).filter(|text| !text.is_empty())
         }
-        let path = |text| filled(text).map(|text| text.trim_matches('/')).filter(|text| !text.is_empty());
+        fn path(text: Option<&str>) -> Option<&str> {
+            filled(text).map(|text| text.trim_matches('/')).filter(|text| !text.is_empty())
+        }
         Self {
-            registry: filled(&spec.registry).map(|host| host::normalise(host).into()),
-            namespace: path(&spec.namespace).map(Into::into),
-            component_name: path(&spec.component_name).map(Into::into),
-            digest: filled(&spec.digest).map(Into::into),
+            registry: filled(spec.registry.as_deref()).map(|host| host::normalise(host).into()),
+            namespace: path(spec.namespace.as_deref()).map(Into::into),
+            component_name: path(spec.component_name.as_deref()).map(Into::into),
+            digest: filled(spec.digest.as_deref()).map(Into::into),
         }
     }
 }
@@ -527,6 +530,18 @@ pub struct RenderArtifactRecord {
     pub registry: Option<ObjectName>,
     /// Status as stored.
     pub status: api::RenderArtifactStatus,
+}
+
+impl RenderArtifactRecord {
+    /// The chart's address, as the status has to show it.
+    pub fn address(&self) -> String {
+        layout::chart_url(&self.base_url, &self.repository, &self.tag)
+    }
+
+    /// Whether the status shows it.
+    pub fn has_its_address(&self) -> bool {
+        self.status.chart_url.as_deref() == Some(self.address().as_str())
+    }
 }
 
 impl From<&api::RenderArtifact> for RenderArtifactRecord {

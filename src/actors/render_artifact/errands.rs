@@ -63,9 +63,6 @@ pub enum CleanupFailure {
     /// The registry.
     #[error(transparent)]
     Untag(#[from] UntagError),
-    /// The artifact names what no registry can hold.
-    #[error("{0}")]
-    Invalid(String),
     /// The attempt took too long.
     #[error("the attempt did not end within {} s", CLEANUP_TIMEOUT.as_secs())]
     TimedOut,
@@ -78,7 +75,7 @@ impl CleanupFailure {
             Self::Access(AccessError::Api(_)) => CleanupProblem::Other,
             Self::Access(_) => CleanupProblem::NoCredentials,
             Self::Untag(error) if error.is_definite_refusal() => CleanupProblem::Refused,
-            Self::Untag(_) | Self::Invalid(_) | Self::TimedOut => CleanupProblem::Other,
+            Self::Untag(_) | Self::TimedOut => CleanupProblem::Other,
         }
     }
 }
@@ -200,8 +197,8 @@ async fn delete_tag(
     progress: &mut UntagProgress,
 ) -> Result<UntagOutcome, CleanupFailure> {
     let endpoint = own_or_lent_endpoint(shared, artifact, lenders).await?;
-    let expected = artifact.status.digest.as_deref().map(str::parse::<Digest>).transpose();
-    let expected = expected.map_err(|error| CleanupFailure::Invalid(format!("status.digest: {error}")))?;
+    // A status that somebody filled with nonsense says as little as an empty one.
+    let expected = artifact.status.digest.as_deref().and_then(|digest| digest.parse::<Digest>().ok());
     let request = UntagRequest {
         endpoint: &endpoint,
         repository: &artifact.repository,
@@ -375,6 +372,15 @@ fn succeeded(pass: &Pass<RenderArtifactKind>, artifact: &RenderArtifactRecord, o
     memory.core.cleanup = artifact::Cleanup { done: true, ..artifact::Cleanup::default() };
     memory.owed_condition = None;
     *lock(&memory.progress) = UntagProgress::default();
+}
+
+/// Lets an artifact go whose tag no registry can hold, and says so.
+pub(super) fn let_go(pass: &Pass<RenderArtifactKind>, artifact: &RenderArtifactRecord, fault: &str) {
+    let note = format!("no tag is deleted, for no registry can hold one there: {fault}");
+    emit(pass, artifact, EventOrder { warning: true, reason: "OCICleanupFailed", note });
+    let mut memory = pass.memory();
+    memory.core.cleanup = artifact::Cleanup { done: true, ..artifact::Cleanup::default() };
+    memory.owed_condition = None;
 }
 
 /// Writes what the status has to say of the last attempt to delete the tag; kept until it does.

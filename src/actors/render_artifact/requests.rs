@@ -11,7 +11,9 @@ use solar_api::{
     LocalReference, RenderArtifact, RenderArtifactSpec, RenderArtifactStatus, RenderBinding,
     RenderBindingSpec, Target,
 };
-use solar_core::artifact::{self, BindDecision, BindingChange, Owner, PushDecision, binding_name};
+use solar_core::artifact::{
+    self, BindDecision, BindingChange, Owner, PushDecision, UnbindDecision, binding_name,
+};
 use solar_core::object::ObjectName;
 use solar_core::routes::ActorKey;
 use solar_core::target::{BindAnswer, Coordinates};
@@ -385,8 +387,15 @@ async fn remove_own_binding(pass: &Pass<RenderArtifactKind>, owner: &Owner) -> R
     }
 }
 
-pub(super) async fn unbind(pass: &Pass<RenderArtifactKind>, owner: &Owner) -> Result<(), PassError> {
+async fn unbind(pass: &Pass<RenderArtifactKind>, owner: &Owner) -> Result<(), PassError> {
     let decision = artifact::unbind(&view(pass), &pass.name, owner);
+    let_go(pass, decision).await
+}
+
+pub(super) async fn let_go(
+    pass: &Pass<RenderArtifactKind>,
+    decision: UnbindDecision,
+) -> Result<(), PassError> {
     if let Some(registry) = decision.repin {
         repin(pass, &registry).await?;
     }

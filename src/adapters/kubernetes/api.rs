@@ -98,8 +98,11 @@ impl Api {
         kube::Api::namespaced(self.client.clone(), &name.namespace)
     }
 
-    /// The object, `None` when there is none.
+    /// The object, `None` when there is none. For a name that no object can have nothing is sent.
     pub async fn get<K: Namespaced>(&self, name: &ObjectName) -> Result<Option<K>, ApiError> {
+        if !name.is_possible() {
+            return Ok(None);
+        }
         let api = self.of::<K>(name);
         let got = self.run::<K, _>("get", name.to_string(), api.get(&name.name)).await;
         absent(got)

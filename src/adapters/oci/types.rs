@@ -7,6 +7,7 @@ use std::str::FromStr;
 use bytes::Bytes;
 use sha2::{Digest as _, Sha256, Sha512};
 use solar_core::credential::Credential;
+pub use solar_core::oci_name::{InvalidName, check_repository, check_tag};
 
 /// Where a registry is and who asks.
 ///
@@ -205,42 +206,6 @@ impl fmt::Display for Reference {
             Self::Digest(digest) => write!(f, "@{digest}"),
         }
     }
-}
-
-/// A name that the distribution API does not allow; nothing was sent.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{what} {text:?} is not valid in an OCI registry")]
-pub struct InvalidName {
-    what: &'static str,
-    text: String,
-}
-
-impl InvalidName {
-    fn new(what: &'static str, text: &str) -> Self {
-        Self { what, text: text.chars().take(128).collect() }
-    }
-}
-
-/// Checks a repository path: lower-case segments joined by `/`, at most 255 bytes.
-pub fn check_repository(repository: &str) -> Result<(), InvalidName> {
-    let valid = repository.len() <= 255 && repository.split('/').all(is_repository_segment);
-    if valid { Ok(()) } else { Err(InvalidName::new("repository", repository)) }
-}
-
-fn is_repository_segment(segment: &str) -> bool {
-    let alphanumeric = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
-    let bytes = segment.as_bytes();
-    bytes.first().is_some_and(alphanumeric)
-        && bytes.last().is_some_and(alphanumeric)
-        && bytes.iter().all(|byte| alphanumeric(byte) || b"._-".contains(byte))
-        && !segment.contains("..")
-}
-
-/// Checks a tag: `[A-Za-z0-9_][A-Za-z0-9._-]{0,127}`.
-pub fn check_tag(tag: &str) -> Result<(), InvalidName> {
-    let first = tag.bytes().next().is_some_and(|b| b.is_ascii_alphanumeric() || b == b'_');
-    let rest = tag.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b));
-    if first && rest && tag.len() <= 128 { Ok(()) } else { Err(InvalidName::new("tag", tag)) }
 }
 
 /// A manifest as the registry stores it.

@@ -2,8 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use bytes::Bytes;
+use tokio::sync::SetOnce;
 
 use crate::adapters::oci::{Digest, Reference};
 
@@ -75,6 +77,11 @@ impl Content {
         self.repositories = found.repositories;
         self.disk = Some(disk);
         Ok(found.torn)
+    }
+
+    /// Set when nothing can be kept on disk any more; none when nothing is kept there.
+    pub(super) fn failed(&self) -> Option<Arc<SetOnce<String>>> {
+        self.disk.as_ref().map(Disk::failed)
     }
 
     /// Why nothing can be kept on disk any more, if so.

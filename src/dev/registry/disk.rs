@@ -6,12 +6,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use bytes::Bytes;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
+use tokio::sync::SetOnce;
 
 use crate::adapters::oci::Digest;
+use crate::dev::private;
 
 use super::content::{Repository, StoredManifest};
 
@@ -70,33 +74,57 @@ pub(super) struct Found {
 pub(super) struct Disk {
     indexes: PathBuf,
     blobs: PathBuf,
-    failure: Option<String>,
+    /// Says which repositories there are, so that none can get lost unnoticed.
+    list: PathBuf,
+    listed: BTreeSet<String>,
+    failure: Arc<SetOnce<String>>,
 }
 
 impl Disk {
     /// Opens a folder, or makes it.
     pub(super) fn open(folder: &Path) -> Result<Self, RegistryStorageError> {
-        let disk =
-            Self { indexes: folder.join("repositories"), blobs: folder.join("blobs/sha256"), failure: None };
+        let disk = Self {
+            indexes: folder.join("repositories"),
+            blobs: folder.join("blobs/sha256"),
+            list: folder.join("repositories.json"),
+            listed: BTreeSet::new(),
+            failure: Arc::default(),
+        };
         for folder in [&disk.indexes, &disk.blobs] {
-            std::fs::create_dir_all(folder).map_err(|error| io(folder, error))?;
+            private::create_folders(folder).map_err(|error| io(folder, error))?;
+        }
+        if !disk.list.exists() {
+            if let Some(index) = files(&disk.indexes)?.first() {
+                return Err(corrupt(&disk.list, format!("it is missing, but there is {}", index.display())));
+            }
+            write_checked(&disk.list, &disk.listed)?;
         }
         Ok(disk)
     }
 
     /// Reads everything, and removes what was never finished.
-    pub(super) fn load(&self) -> Result<Found, RegistryStorageError> {
+    pub(super) fn load(&mut self) -> Result<Found, RegistryStorageError> {
         let mut found = Found { repositories: BTreeMap::new(), torn: Vec::new() };
-        for path in files(&self.indexes)?.into_iter().chain(files(&self.blobs)?) {
+        let beside = self.list.parent().map(files).transpose()?.unwrap_or_default();
+        for path in files(&self.indexes)?.into_iter().chain(files(&self.blobs)?).chain(beside) {
             if path.extension().is_some_and(|extension| extension == "new") {
                 std::fs::remove_file(&path).map_err(|error| io(&path, error))?;
                 found.torn.push(path);
             }
         }
         for path in files(&self.indexes)? {
-            let index = read_index(&path)?;
+            let index: Index = read_checked(&path)?;
             let repository = self.read_repository(&path, &index)?;
             found.repositories.insert(index.name, repository);
+        }
+        let listed: BTreeSet<String> = read_checked(&self.list)?;
+        if let Some(name) = listed.iter().find(|name| !found.repositories.contains_key(*name)) {
+            return Err(corrupt(&self.index_of(name), format!("it is missing, with the repository {name}")));
+        }
+        // One that was new when the process was killed may not be listed.
+        self.listed = found.repositories.keys().cloned().collect();
+        if self.listed != listed {
+            write_checked(&self.list, &self.listed)?;
         }
         Ok(found)
     }
@@ -131,7 +159,12 @@ impl Disk {
 
     /// Why nothing can be kept any more, if so.
     pub(super) fn failure(&self) -> Option<&str> {
-        self.failure.as_deref()
+        self.failure.get().map(String::as_str)
+    }
+
+    /// Set when nothing can be kept any more.
+    pub(super) fn failed(&self) -> Arc<SetOnce<String>> {
+        self.failure.clone()
     }
 
     /// Keeps the bytes of a blob or manifest; an index must name them before they count.
@@ -142,14 +175,17 @@ impl Disk {
 
     /// Keeps what a repository holds.
     pub(super) fn keep_index(&mut self, name: &str, repository: &Repository) {
-        let path = self.indexes.join(format!("{}.json", hex(&Digest::of(name.as_bytes()))));
+        let path = self.index_of(name);
         let index = Index::of(name, repository);
-        self.attempt(|| {
-            let content = serde_json::to_vec(&index).map_err(|error| io(&path, error.into()))?;
-            let mut bytes = format!("{}\n", Digest::of(&content)).into_bytes();
-            bytes.extend(content);
-            write(&path, &bytes)
-        });
+        self.attempt(|| write_checked(&path, &index));
+        if self.listed.insert(name.to_owned()) {
+            let (list, listed) = (self.list.clone(), self.listed.clone());
+            self.attempt(|| write_checked(&list, &listed));
+        }
+    }
+
+    fn index_of(&self, name: &str) -> PathBuf {
+        self.indexes.join(format!("{}.json", hex(&Digest::of(name.as_bytes()))))
     }
 
     /// Removes the bytes that no repository holds.
@@ -170,8 +206,11 @@ impl Disk {
 
     /// Does something unless something failed before: what is on disk then is a state that was.
     fn attempt(&mut self, what: impl FnOnce() -> Result<(), RegistryStorageError>) {
-        if self.failure.is_none() {
-            self.failure = what().err().map(|error| format!("cannot keep content on disk: {error}"));
+        if self.failure().is_none()
+            && let Err(error) = what()
+        {
+            // Nobody else sets it: the store is locked.
+            let _ = self.failure.set(format!("cannot keep content on disk: {error}"));
         }
     }
 
@@ -180,7 +219,8 @@ impl Disk {
     }
 }
 
-fn read_index(path: &Path) -> Result<Index, RegistryStorageError> {
+/// Reads a file whose first line is the digest of what follows.
+fn read_checked<T: DeserializeOwned>(path: &Path) -> Result<T, RegistryStorageError> {
     let text = std::fs::read_to_string(path).map_err(|error| match error.kind() {
         ErrorKind::InvalidData => corrupt(path, "it is no text"),
         _ => io(path, error),
@@ -192,9 +232,16 @@ fn read_index(path: &Path) -> Result<Index, RegistryStorageError> {
     serde_json::from_str(content).map_err(|error| corrupt(path, error))
 }
 
+fn write_checked(path: &Path, content: &impl Serialize) -> Result<(), RegistryStorageError> {
+    let content = serde_json::to_vec(content).map_err(|error| io(path, error.into()))?;
+    let mut bytes = format!("{}\n", Digest::of(&content)).into_bytes();
+    bytes.extend(content);
+    write(path, &bytes)
+}
+
 fn write(path: &Path, bytes: &[u8]) -> Result<(), RegistryStorageError> {
     let new = path.with_added_extension("new");
-    std::fs::write(&new, bytes).and_then(|()| std::fs::rename(&new, path)).map_err(|error| io(path, error))
+    private::write(&new, bytes).and_then(|()| std::fs::rename(&new, path)).map_err(|error| io(path, error))
 }
 
 fn files(folder: &Path) -> Result<Vec<PathBuf>, RegistryStorageError> {

@@ -108,6 +108,15 @@ impl RegistryStore {
         Ok((store, torn))
     }
 
+    /// Waits until content could not be kept in the folder, and tells why. A registry without a folder never gets there.
+    pub async fn storage_failed(&self) -> String {
+        let failed = self.lock().registry.content.failed();
+        match failed {
+            Some(failed) => failed.wait().await.clone(),
+            None => std::future::pending().await,
+        }
+    }
+
     /// The port without sockets, for one actor, with the usual time limits. It serves every host
     /// name alike.
     pub fn handle(&self, actor: impl Into<String>) -> RegistryHandle {

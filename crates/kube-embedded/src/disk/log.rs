@@ -13,6 +13,11 @@ use std::{
 use super::{StorageError, Torn};
 
 const FIRST_LINE: &[u8] = b"kube-embedded log 1\n";
+/// What the first line begins with in every format, and the number of this one behind it.
+const MAGIC: &[u8] = b"kube-embedded log ";
+const FORMAT: u32 = 1;
+/// The longest number of a format that is looked for.
+const MAX_NUMBER: usize = 10;
 /// Length, checksum of the length, checksum of the content; four bytes each.
 const HEAD: usize = 12;
 
@@ -27,6 +32,25 @@ pub(super) fn record(content: &[u8]) -> Result<Vec<u8>, ErrorKind> {
     Ok(record)
 }
 
+/// Where a new log is written before it takes the place of an old one.
+pub(crate) fn unfinished(path: &Path) -> PathBuf {
+    path.with_added_extension("new")
+}
+
+/// Makes an empty file that nobody else can read: objects may hold secrets.
+fn create_private(path: &Path) -> std::io::Result<File> {
+    let mut options = File::options();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    // One that a killed process left may be readable.
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    options.open(path)
+}
+
 /// A file that records are added to.
 #[derive(Debug)]
 pub(super) struct Log {
@@ -38,9 +62,9 @@ impl Log {
     /// Puts a new file with these records in the place of the one that is there; whoever is killed on the way leaves the
     /// old one.
     pub fn replace(path: &Path, records: &[u8]) -> Result<Self, StorageError> {
-        let new = path.with_added_extension("new");
+        let new = unfinished(path);
         let write = || {
-            let mut file = File::create(&new)?;
+            let mut file = create_private(&new)?;
             file.write_all(FIRST_LINE)?;
             file.write_all(records)?;
             file.sync_all()?;
@@ -72,6 +96,9 @@ pub(super) fn parse<'a>(path: &Path, bytes: &'a [u8]) -> Result<Contents<'a>, St
         offset,
         problem: problem.to_owned(),
     };
+    if let Some(found) = format_of(bytes).filter(|found| *found != FORMAT) {
+        return Err(StorageError::Format { path: path.to_owned(), found, known: FORMAT });
+    }
     if !bytes.starts_with(FIRST_LINE) {
         return Err(corrupt(0, "it does not begin like a log of this program"));
     }
@@ -95,6 +122,13 @@ pub(super) fn parse<'a>(path: &Path, bytes: &'a [u8]) -> Result<Contents<'a>, St
         offset += HEAD + content.len();
     }
     Ok(Contents { records, torn: None })
+}
+
+/// The format that a file names, if it is a log at all.
+fn format_of(bytes: &[u8]) -> Option<u32> {
+    let number = bytes.strip_prefix(MAGIC)?;
+    let end = number.iter().take(MAX_NUMBER + 1).position(|byte| *byte == b'\n')?;
+    str::from_utf8(&number[..end]).ok()?.parse().ok()
 }
 
 fn number(bytes: &[u8]) -> u32 {
@@ -130,8 +164,26 @@ mod tests {
             let mut file = file();
             file[index] ^= 0x10;
             let refused = parse(Path::new("log"), &file).unwrap_err();
-            let StorageError::Corrupt { offset, .. } = refused else { panic!("{refused}") };
-            assert!(offset <= index, "byte {index}: {offset}");
+            match refused {
+                StorageError::Corrupt { offset, .. } => assert!(offset <= index, "byte {index}: {offset}"),
+                // Where the number stands, another one is no damage that could be told from another format.
+                StorageError::Format { .. } => assert_eq!(index, super::MAGIC.len()),
+                other @ StorageError::Io { .. } => panic!("{other}"),
+            }
+        }
+    }
+
+    #[test]
+    fn another_format_is_named() {
+        for (line, wanted) in [
+            ("kube-embedded log 2\n", "log is of format 2; this version reads format 1"),
+            ("kube-embedded log 0\n", "log is of format 0; this version reads format 1"),
+            ("kube-embedded log x\n", "log is damaged at byte 0"),
+            ("kube-embedded log 99999999999999\n", "log is damaged at byte 0"),
+            ("", "log is damaged at byte 0"),
+        ] {
+            let said = parse(Path::new("log"), line.as_bytes()).unwrap_err().to_string();
+            assert!(said.starts_with(wanted), "{line:?}: {said}");
         }
     }
 }

@@ -6,7 +6,7 @@ mod log;
 
 use std::{fmt, path::PathBuf};
 
-pub(crate) use self::{journal::Journal, load::load};
+pub(crate) use self::{journal::Journal, load::load, log::unfinished};
 
 /// Why a log could not be used.
 #[derive(Debug, thiserror::Error)]
@@ -28,6 +28,16 @@ pub enum StorageError {
         offset: usize,
         /// What is wrong there.
         problem: String,
+    },
+    /// Another version of this crate wrote the file, in a format that this one does not know. It is left as it is.
+    #[error("{path} is of format {found}; this version reads format {known}", path = .path.display())]
+    Format {
+        /// The file.
+        path: PathBuf,
+        /// The format that the file names.
+        found: u32,
+        /// The format that this version reads and writes.
+        known: u32,
     },
 }
 

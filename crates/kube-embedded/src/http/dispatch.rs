@@ -1,6 +1,6 @@
 //! From a routed request to the operation that serves it.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use http::{Method, Response, header};
 use serde_json::Value;
@@ -58,13 +58,16 @@ fn serve(inner: &Arc<Inner>, incoming: Incoming, format: Format) -> Result<Respo
     let info = incoming.info.clone();
     let target = Target {
         namespace: info.namespace.clone(),
-        name: info.name.clone(),
+        name: incoming.name.clone(),
         status: &*info.subresource == "status",
         info,
         resource,
         version,
     };
     check_place(&target)?;
+    if incoming.too_large {
+        return Err(ApiError::too_large().into());
+    }
     if format.shape == Shape::Unknown {
         return Err(ApiError::not_acceptable().into());
     }
@@ -93,9 +96,11 @@ fn check_place(target: &Target) -> Result<(), ApiError> {
     let everywhere = target.resource.namespaced && target.namespace.is_empty();
     match info.verb {
         Verb::List | Verb::Watch => Ok(()),
-        _ if everywhere => Err(ApiError::method_not_allowed()),
-        Verb::Create if !info.name.is_empty() => Err(ApiError::method_not_allowed()),
-        Verb::Update | Verb::Patch if info.name.is_empty() => Err(ApiError::method_not_allowed()),
+        Verb::Create if everywhere && target.name.is_empty() => Err(ApiError::method_not_allowed()),
+        Verb::DeleteCollection if everywhere => Err(ApiError::method_not_allowed()),
+        _ if everywhere => Err(ApiError::unknown_path()),
+        Verb::Create if !target.name.is_empty() => Err(ApiError::method_not_allowed()),
+        Verb::Update | Verb::Patch if target.name.is_empty() => Err(ApiError::method_not_allowed()),
         Verb::Delete if target.status => Err(ApiError::method_not_allowed()),
         _ => Ok(()),
     }
@@ -105,7 +110,9 @@ fn operate(inner: &Inner, target: &Target, incoming: &Incoming, query: &Query) -
     let method = incoming.request.method();
     let filter = || Filter::new(target, query.text("labelSelector"), query.text("fieldSelector"));
     match target.info.verb {
-        Verb::Get if *method == Method::GET => Ok(inner.with(|s| read::get(s, target))?),
+        Verb::Get if *method == Method::GET => {
+            Ok(inner.with(|s| read::get(s, target, query.text("resourceVersion")))?)
+        }
         Verb::List if *method == Method::GET => {
             query.check_list_options(false)?;
             let (filter, mut options) = (filter()?, query.list_options()?);
@@ -175,7 +182,9 @@ fn watch(
         resource_version: read::watch_version(query.text("resourceVersion"))?,
         bookmarks: query.flag("allowWatchBookmarks"),
         initial: initial_events(query)?,
-        timeout: query.number("timeoutSeconds")?.map(std::time::Duration::from_secs),
+        timeout: query
+            .number("timeoutSeconds")?
+            .map(|n| Duration::from_secs(n.try_into().unwrap_or_default())),
         fault: incoming.watch_fault,
         shape: format.shape,
         include: query.text("includeObject").to_owned(),

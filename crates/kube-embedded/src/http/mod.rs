@@ -52,6 +52,10 @@ pub(crate) struct Incoming {
     pub request: Request<Bytes>,
     pub route: path::Route,
     pub info: Arc<RequestInfo>,
+    /// The name in the path; that of `info` may come from elsewhere.
+    pub name: Arc<str>,
+    /// Whether there is no body because it was too large.
+    pub too_large: bool,
     pub watch_fault: WatchFault,
     /// How many revisions old the answer to a list may be.
     pub stale: u64,
@@ -71,17 +75,49 @@ impl Held {
     }
 }
 
+/// A body as it was received.
+pub(crate) enum Received {
+    Whole(Bytes),
+    TooLarge,
+}
+
+/// Where requests are carried out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// Where they are polled, so that equal requests give an equal order.
+    Here,
+    /// On tokio's threads for what blocks, so that a request that computes for long holds no connection up.
+    Apart,
+}
+
 /// Serves one request.
-pub(crate) async fn handle(server: Server, actor: Arc<str>, request: Request<Bytes>) -> Answer {
+pub(crate) async fn handle(
+    server: Server,
+    actor: Arc<str>,
+    request: Request<Received>,
+    place: Place,
+) -> Answer {
     let inner = server.inner.clone();
     if inner.is_fenced(&actor) {
         return Err(TransportError::Fenced);
     }
-    let (route, info) = path::route(&inner, actor, &request);
-    let info = Arc::new(info);
-    lock(&inner.log).arrived(&info);
+    let too_large = matches!(request.body(), Received::TooLarge);
+    let request = request.map(|body| match body {
+        Received::Whole(bytes) => bytes,
+        Received::TooLarge => Bytes::new(),
+    });
+    let (route, mut info, name) = path::route(&inner, actor, &request);
+    lock(&inner.log).arrived(&mut info);
     let fault = lock(&inner.faults).strike(&info);
-    let mut incoming = Incoming { request, route, info, watch_fault: WatchFault::default(), stale: 0 };
+    let mut incoming = Incoming {
+        request,
+        route,
+        info: Arc::new(info),
+        name,
+        too_large,
+        watch_fault: WatchFault::default(),
+        stale: 0,
+    };
     match fault {
         Fault::None => {}
         Fault::Refuse => return Err(TransportError::Refused),
@@ -116,7 +152,17 @@ pub(crate) async fn handle(server: Server, actor: Arc<str>, request: Request<Byt
             }
         }
     }
-    finish(&inner, incoming)
+    if place == Place::Here || matches!(incoming.route, path::Route::Other(_)) {
+        return finish(&inner, incoming);
+    }
+    drop(server);
+    #[allow(
+        clippy::disallowed_methods,
+        reason = "there are no ports here, and simulations carry out in place"
+    )]
+    let carried = tokio::task::spawn_blocking(move || finish(&inner, incoming));
+    // It can end in nothing else than a panic, which broke this request alone.
+    carried.await.unwrap_or(Err(TransportError::Closed))
 }
 
 /// Carries a request out and notes the code of its answer.

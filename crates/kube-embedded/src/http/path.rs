@@ -35,24 +35,36 @@ struct Parts {
     subresource: String,
 }
 
-/// Finds out what a request is about.
-pub(crate) fn route(inner: &Inner, actor: Arc<str>, request: &Request<Bytes>) -> (Route, RequestInfo) {
+/// Finds out what a request is about; last comes the name in its path.
+pub(crate) fn route(
+    inner: &Inner,
+    actor: Arc<str>,
+    request: &Request<Bytes>,
+) -> (Route, RequestInfo, Arc<str>) {
     let segments = segments(request.uri().path());
     let query = Query::of(request);
     let parts = split(&segments).unwrap_or_default();
     let resource = inner.with(|state| state.registry.get(&parts.group, &parts.resource).cloned());
     let served = resource.and_then(|r| r.version_index(&parts.version).map(|v| (r, v)));
+    let verb = verb(request.method(), &parts, &query);
+    let in_path: Arc<str> = parts.name.as_str().into();
+    let name = match verb {
+        _ if !in_path.is_empty() || parts.resource.is_empty() => in_path.clone(),
+        Verb::Create => name_in_body(request.body()),
+        Verb::List | Verb::Watch => name_in_selector(query.text("fieldSelector")),
+        _ => in_path.clone(),
+    };
     let info = RequestInfo {
-        number: inner.next_request(),
+        number: 0,
         actor,
-        verb: verb(request.method(), &parts, &query),
+        verb,
         group: parts.group.as_str().into(),
         version: parts.version.as_str().into(),
         resource: parts.resource.as_str().into(),
         kind: served.as_ref().map_or_else(|| "".into(), |(r, _)| r.kind.clone()),
         subresource: parts.subresource.as_str().into(),
         namespace: parts.namespace.as_str().into(),
-        name: parts.name.as_str().into(),
+        name,
         path: request.uri().path().into(),
     };
     let route = match served {
@@ -60,7 +72,26 @@ pub(crate) fn route(inner: &Inner, actor: Arc<str>, request: &Request<Bytes>) ->
         Some((resource, version)) => Route::Resource { resource, version },
         None => Route::Unknown,
     };
-    (route, info)
+    (route, info, in_path)
+}
+
+/// The name of the object in a JSON body; empty where there is none.
+fn name_in_body(body: &[u8]) -> Arc<str> {
+    #[derive(serde::Deserialize)]
+    struct Object {
+        metadata: Metadata,
+    }
+    #[derive(serde::Deserialize)]
+    struct Metadata {
+        name: String,
+    }
+    serde_json::from_slice::<Object>(body).map_or_else(|_| "".into(), |object| object.metadata.name.into())
+}
+
+/// The one name that a field selector asks for, as RBAC sees it; empty where it asks for none.
+fn name_in_selector(selector: &str) -> Arc<str> {
+    let part = selector.split(',').find_map(|part| part.trim().strip_prefix("metadata.name="));
+    part.map_or("", |name| name.trim_start_matches('=')).into()
 }
 
 fn segments(path: &str) -> Vec<String> {

@@ -29,16 +29,19 @@ impl Query {
         self.get(name).unwrap_or_default()
     }
 
-    /// Whether a parameter says yes.
+    /// Whether a parameter says yes: anything does but `false` and `0`.
     pub fn flag(&self, name: &str) -> bool {
-        matches!(self.get(name), Some("true" | "1" | "True" | "TRUE" | "t" | "T"))
+        self.get(name).is_some_and(|value| value != "0" && !value.eq_ignore_ascii_case("false"))
     }
 
-    pub fn number(&self, name: &str) -> Result<Option<u64>, ApiError> {
+    pub fn number(&self, name: &str) -> Result<Option<i64>, ApiError> {
         match self.text(name) {
             "" => Ok(None),
             text => text.parse().map(Some).map_err(|_| {
-                ApiError::bad_request(format!("{name}: Invalid value: \"{text}\": must be a number"))
+                ApiError::bad_request(format!(
+                    "strconv.ParseInt: parsing {}: invalid syntax",
+                    Value::from(text)
+                ))
             }),
         }
     }
@@ -78,6 +81,7 @@ impl Query {
                 errors.push(FieldError::not_supported("resourceVersionMatch", &matching.into(), &supported));
             }
         }
+        self.number("timeoutSeconds")?;
         if errors.is_empty() { Ok(()) } else { Err(ApiError::invalid_options("ListOptions", &errors)) }
     }
 

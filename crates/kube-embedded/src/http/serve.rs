@@ -1,17 +1,20 @@
 //! The server over real HTTP/1.1.
 
-use std::{pin::pin, sync::Arc};
+use std::{pin::pin, sync::Arc, time::Duration};
 
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::{net::TcpListener, task::JoinSet};
 
-use super::service::respond;
+use super::{Place, service::respond};
 use crate::server::Server;
 
 /// The headers by which a request over HTTP names its actor: one that any client can be given, and the one of a
 /// kubeconfig's `as`.
 const ACTOR: [&str; 2] = ["x-actor", "impersonate-user"];
+
+/// How long nothing is accepted after an error.
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// Serves until `shutdown` is ready; the connections end with this future.
 pub(crate) async fn serve(
@@ -31,14 +34,22 @@ pub(crate) async fn serve(
         let stream = match accepted {
             Ok((stream, _)) => stream,
             Err(error) if is_of_one_connection(&error) => continue,
-            Err(error) => return Err(error),
+            // The process may have too many files open, which passes when connections end.
+            Err(_) => {
+                tokio::select! {
+                    biased;
+                    () = &mut shutdown => return Ok(()),
+                    () = tokio::time::sleep(PAUSE) => {}
+                }
+                continue;
+            }
         };
         // A small answer should not wait for the acknowledgement of the one before.
         let _ = stream.set_nodelay(true);
         let server = server.clone();
         connections.spawn(async move {
             let service = service_fn(move |request: http::Request<Incoming>| {
-                respond(server.clone(), actor_of(&request), request)
+                respond(server.clone(), actor_of(&request), request, Place::Apart)
             });
             // An error here is the client's: it broke the connection, or a fault did.
             let _ = http1::Builder::new()

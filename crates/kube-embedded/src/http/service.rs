@@ -11,8 +11,8 @@ use http::{Request, Response};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use tower::{BoxError, Service};
 
-use super::{MAX_BODY, ResponseBody, accept::Format, render};
-use crate::{server::Server, status::ApiError};
+use super::{MAX_BODY, Place, Received, ResponseBody};
+use crate::server::Server;
 
 /// A [`tower::Service`] that answers the requests of one actor.
 #[derive(Debug, Clone)]
@@ -42,7 +42,7 @@ where
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let (server, actor) = (self.server.clone(), self.actor.clone());
-        Box::pin(respond(server, actor, request))
+        Box::pin(respond(server, actor, request, Place::Here))
     }
 }
 
@@ -51,21 +51,17 @@ pub(super) async fn respond<B>(
     server: Server,
     actor: Arc<str>,
     request: Request<B>,
+    place: Place,
 ) -> Result<Response<ResponseBody>, BoxError>
 where
     B: hyper::body::Body<Data = Bytes> + Send + 'static,
     B::Error: Into<BoxError>,
 {
     let (parts, body) = request.into_parts();
-    match Limited::new(body, MAX_BODY).collect().await {
-        Ok(body) => {
-            let request = Request::from_parts(parts, body.to_bytes());
-            Ok(super::handle(server, actor, request).await?)
-        }
-        Err(error) if error.is::<LengthLimitError>() => {
-            let request = Request::from_parts(parts, Bytes::new());
-            Ok(render::error(&ApiError::too_large(), Format::of(&request)))
-        }
-        Err(error) => Err(error),
-    }
+    let received = match Limited::new(body, MAX_BODY).collect().await {
+        Ok(body) => Received::Whole(body.to_bytes()),
+        Err(error) if error.is::<LengthLimitError>() => Received::TooLarge,
+        Err(error) => return Err(error),
+    };
+    Ok(super::handle(server, actor, Request::from_parts(parts, received), place).await?)
 }

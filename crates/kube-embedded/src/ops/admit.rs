@@ -44,6 +44,7 @@ pub(crate) fn receive(
     mut object: Json,
     options: &WriteOptions,
 ) -> Result<Received, ApiError> {
+    check_depth(&object)?;
     check_identity(target, &object)?;
     let mut dropped = Vec::new();
     prune_metadata(&mut object, &mut dropped)?;
@@ -59,6 +60,28 @@ pub(crate) fn receive(
         meta::metadata_mut(&mut object).insert("namespace".into(), Value::from(&*target.namespace));
     }
     Ok(Received { object, warnings })
+}
+
+/// The most bytes of an object, which the real server's store sets.
+const MAX_SIZE: usize = 1024 * 1024 * 3 / 2;
+
+/// Whether an object can be read back. One that comes over HTTP was read already, so it can.
+fn check_depth(object: &Json) -> Result<(), ApiError> {
+    let deep = object.values().any(|value| meta::is_deeper(value, meta::MAX_DEPTH - 1));
+    if !deep {
+        return Ok(());
+    }
+    let why = format!("the object nests deeper than {} objects and lists", meta::MAX_DEPTH);
+    Err(ApiError::bad_request(why))
+}
+
+/// Whether an object has a size that can be stored.
+pub(crate) fn check_size(object: &Json) -> Result<(), ApiError> {
+    // The words of the real server's store, which come without a reason.
+    if meta::json_size(object) > MAX_SIZE {
+        return Err(ApiError::new(500, "", "etcdserver: request is too large"));
+    }
+    Ok(())
 }
 
 pub(crate) fn check_identity(target: &Target, object: &Json) -> Result<(), ApiError> {
@@ -152,6 +175,20 @@ fn prune_metadata(object: &mut Json, dropped: &mut Vec<String>) -> Result<(), Ap
     }
 }
 
+/// The most bytes of the warnings of one answer, as in the real server.
+const MAX_WARNINGS: usize = 4 * 1024;
+
+/// The first of some texts that are not longer than so many bytes.
+fn within(bytes: usize, texts: Vec<String>) -> Vec<String> {
+    let mut left = bytes;
+    let fits = |text: &String| {
+        let rest = left.checked_sub(text.len());
+        left = rest.unwrap_or_default();
+        rest.is_some()
+    };
+    texts.into_iter().take_while(fits).collect()
+}
+
 fn report(
     target: &Target,
     object: &Json,
@@ -162,7 +199,7 @@ fn report(
     let warnings: Vec<String> = options.repeated.iter().cloned().chain(unknown).collect();
     match options.fields {
         FieldValidation::Ignore => Ok(Vec::new()),
-        FieldValidation::Warn => Ok(warnings),
+        FieldValidation::Warn => Ok(within(MAX_WARNINGS, warnings)),
         FieldValidation::Strict if warnings.is_empty() => Ok(warnings),
         FieldValidation::Strict if options.patch => Err(ApiError::invalid_patch(
             &Value::Object(object.clone()),
@@ -266,13 +303,20 @@ pub(crate) fn check_metadata(resource: &Resource, object: &Json, errors: &mut Vi
     if size > 256 * 1024 {
         errors.push(FieldError::too_long("metadata.annotations", 256 * 1024));
     }
-    for finalizer in meta::finalizers(object) {
+    for (index, finalizer) in meta::finalizers(object).into_iter().enumerate() {
         if let Some(why) = names::check_qualified(finalizer) {
             errors.push(FieldError::invalid_str("metadata.finalizers", finalizer, &why));
+        } else if resource.builtin.is_some() && !finalizer.contains('/') && !STANDARD.contains(&finalizer) {
+            let why = "name is neither a standard finalizer name nor is it fully qualified";
+            let field = format!("metadata.finalizers[{index}]");
+            errors.push(FieldError::invalid_str(field, finalizer, why));
         }
     }
     check_owners(object, errors);
 }
+
+/// The finalizers of built-in kinds that have no domain before them.
+const STANDARD: [&str; 4] = ["kubernetes", gc::FOREGROUND, gc::ORPHAN, gc::CRD_CLEANUP];
 
 fn check_name(resource: &Resource, name: &str) -> Option<String> {
     match resource.builtin {

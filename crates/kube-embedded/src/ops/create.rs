@@ -45,6 +45,9 @@ pub(crate) fn create(
         set_name(&mut object, &prefix, &suffix);
     }
     let definition = check(target, &mut object)?;
+    if !options.dry_run {
+        admit::check_size(&object)?;
+    }
     let stored = inner.with(|state| {
         for _ in 0..DRAWS {
             match commit(inner, state, target, &mut object, options) {

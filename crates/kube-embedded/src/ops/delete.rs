@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::{Failure, Outcome, Target, filter::Filter};
 use crate::{
+    field::FieldError,
     meta::Json,
     resource::Builtin,
     server::Inner,
@@ -35,11 +36,17 @@ impl DeleteOptions {
     pub fn read(body: &Json, query: &dyn Fn(&str) -> Option<String>) -> Result<Self, ApiError> {
         let text =
             |field: &str| body.get(field).and_then(Value::as_str).map(str::to_owned).or_else(|| query(field));
+        let orphan = body.get("orphanDependents").and_then(Value::as_bool);
+        if let (Some(policy), Some(_)) = (text("propagationPolicy"), orphan) {
+            let why = "orphanDependents and deletionPropagation cannot be both set";
+            let error = FieldError::invalid_str("propagationPolicy", &policy, why);
+            return Err(ApiError::invalid_options("DeleteOptions", &[error]));
+        }
         let policy = match text("propagationPolicy").as_deref() {
             Some("Background") => Some(Policy::Background),
             Some("Foreground") => Some(Policy::Foreground),
             Some("Orphan") => Some(Policy::Orphan),
-            None | Some("") => match body.get("orphanDependents").and_then(Value::as_bool) {
+            None | Some("") => match orphan {
                 Some(true) => Some(Policy::Orphan),
                 Some(false) => Some(Policy::Background),
                 None => None,

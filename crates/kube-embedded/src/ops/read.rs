@@ -15,8 +15,11 @@ use crate::{
     },
 };
 
-/// Reads one object.
-pub(crate) fn get(state: &State, target: &Target) -> Result<Outcome, ApiError> {
+/// Reads one object, as it is: at least as new as the resource version that is asked for.
+pub(crate) fn get(state: &State, target: &Target, version: &str) -> Result<Outcome, ApiError> {
+    if let Some(asked) = watch_version(version)?.filter(|asked| *asked > state.revision) {
+        return Err(too_new(asked, state.revision));
+    }
     let key = Key::new(&target.namespace, &target.name);
     state
         .get(target.resource.table, &key)
@@ -153,7 +156,7 @@ pub(crate) fn parse_version(text: &str) -> Result<Option<u64>, ApiError> {
         .map_err(|_| ApiError::bad_request(format!("invalid resource version: {}", no_number(text))))
 }
 
-/// As [`parse_version`], for a watch: the real server takes its own parser's error for a fault of its own.
+/// As [`parse_version`], for a watch or one object: the real server takes its own parser's error for a fault of its own.
 pub(crate) fn watch_version(text: &str) -> Result<Option<u64>, ApiError> {
     parse_version(text).map_err(|_| ApiError::new(500, "", no_number(text)))
 }

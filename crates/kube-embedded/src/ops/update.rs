@@ -1,6 +1,6 @@
 //! Update and patch.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use serde_json::Value;
 
@@ -19,15 +19,8 @@ use crate::{
 };
 
 /// Fields of `metadata` that a client can't change.
-const KEPT: [&str; 7] = [
-    "uid",
-    "creationTimestamp",
-    "deletionTimestamp",
-    "deletionGracePeriodSeconds",
-    "generation",
-    "selfLink",
-    "generateName",
-];
+const KEPT: [&str; 6] =
+    ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation", "selfLink"];
 
 /// Makes the new object, in the version of the request, out of the old one.
 pub(crate) type Make<'a> = &'a dyn Fn(Json) -> Result<Json, ApiError>;
@@ -106,6 +99,9 @@ impl Change {
         if !errors.is_empty() {
             return Err(ApiError::invalid(resource.subject(), &target.name, &errors));
         }
+        if !options.dry_run {
+            admit::check_size(&object)?;
+        }
         bump_generation(target, &mut object, &before);
         let version = meta::text(&before, "resourceVersion").to_owned();
         meta::metadata_mut(&mut object).insert("resourceVersion".into(), version.into());
@@ -161,6 +157,7 @@ fn keep_system_fields(object: &mut Json, before: &Json, errors: &mut Vec<FieldEr
     if !mark.is_empty() && mark != meta::text(before, "deletionTimestamp") {
         errors.push(FieldError::invalid_str("metadata.deletionTimestamp", mark, "field is immutable"));
     }
+    check_grace(object, before, errors);
     let new = meta::metadata_mut(object);
     for field in KEPT {
         match old.and_then(|m| m.get(field)) {
@@ -178,6 +175,15 @@ fn keep_system_fields(object: &mut Json, before: &Json, errors: &mut Vec<FieldEr
         if empty {
             new.remove(field);
         }
+    }
+}
+
+/// The grace period of a deletion is the server's.
+fn check_grace(object: &Json, before: &Json, errors: &mut Vec<FieldError>) {
+    let field = "deletionGracePeriodSeconds";
+    let of = |object| meta::metadata(object).and_then(|m| m.get(field)).cloned();
+    if let Some(grace) = of(object).filter(|grace| Some(grace) != of(before).as_ref()) {
+        errors.push(FieldError::invalid(format!("metadata.{field}"), &grace, "field is immutable"));
     }
 }
 
@@ -200,7 +206,7 @@ fn check_new_finalizers(object: &Json, before: &Json, errors: &mut Vec<FieldErro
     if !meta::is_deleting(before) {
         return;
     }
-    let old = meta::finalizers(before);
+    let old: BTreeSet<&str> = meta::finalizers(before).into_iter().collect();
     let mut new: Vec<&str> = meta::finalizers(object).into_iter().filter(|f| !old.contains(f)).collect();
     if new.is_empty() {
         return;

@@ -1,14 +1,25 @@
 //! The CEL rules of a schema (`x-kubernetes-validations`).
 
-use std::borrow::Cow;
+use std::{borrow::Cow, collections::BTreeMap};
 
 use kube::core::cel::{
     CompilationError, CompiledSchema, ErrorKind, ValidationError, compile_schema, validate_compiled,
 };
 use serde_json::Value;
 
-use super::{Additional, ListType, Schema};
-use crate::field::{FieldError, Path};
+use super::{
+    Additional, ListType, Schema,
+    rule::{BUDGET, Shape, Size},
+    validate::is_full,
+};
+use crate::{
+    field::{FieldError, Path},
+    identity::identity_of,
+};
+
+/// Why a rule may say that it is broken.
+const REASONS: [&str; 4] =
+    ["FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"];
 
 /// The rules of one node of a schema.
 #[derive(Debug)]
@@ -17,6 +28,8 @@ pub(crate) struct Rules {
     /// The fields of the object that the rules speak of, when they speak of nothing else: only these are handed to the
     /// evaluator, whose price is the size of what it gets.
     fields: Option<Vec<String>>,
+    /// How the rules and the expressions of their messages are built.
+    shape: Shape,
 }
 
 /// Compiles the rules of one node, without those below it; `None` when the node itself has none.
@@ -32,14 +45,43 @@ pub(super) fn compile(schema: &Value, path: &Path<'_>, errors: &mut Vec<FieldErr
         errors.push(FieldError::required(field, "rule is not specified"));
         return None;
     }
+    for (index, rule) in rules.iter().enumerate() {
+        if let Some(reason) =
+            rule.get("reason").filter(|r| !r.is_null() && !REASONS.contains(&r.as_str().unwrap_or_default()))
+        {
+            let field = below.index(index).field("reason").to_string();
+            errors.push(FieldError::not_supported(field, reason, &REASONS.map(Value::from)));
+        }
+    }
+    let shape = shape_of(rules, &below, errors)?;
     let fields = fields_of(rules);
-    let compiled = compile_schema(&own_part(schema, fields.as_deref()));
+    let own = own_part(schema, fields.as_deref());
+    let compiled = shape.parse_with_stack(|| compile_schema(&own));
     for (index, result) in compiled.validations.iter().enumerate() {
         if let Err(error) = result {
             errors.push(compilation_error(&below.index(index), error));
         }
     }
-    Some(Box::new(Rules { compiled, fields }))
+    Some(Box::new(Rules { compiled, fields, shape }))
+}
+
+/// How the expressions of rules are built, taken together; `None`, with what is wrong, when the parser may not see one.
+fn shape_of(rules: &[Value], path: &Path<'_>, errors: &mut Vec<FieldError>) -> Option<Shape> {
+    let (mut shape, before) = (Shape::default(), errors.len());
+    for (index, rule) in rules.iter().enumerate() {
+        for name in ["rule", "messageExpression"] {
+            let source = rule.get(name).and_then(Value::as_str).unwrap_or_default();
+            match Shape::of(source) {
+                Ok(other) => shape.join(&other),
+                Err(why) => {
+                    let field = path.index(index).field(name).to_string();
+                    let why = format!("compilation failed: {why}");
+                    errors.push(FieldError::invalid_str(field, source, &why));
+                }
+            }
+        }
+    }
+    (errors.len() == before).then_some(shape)
 }
 
 /// The fields that rules read from `self` and `oldSelf`; `None` when they use these as a whole.
@@ -114,7 +156,8 @@ fn compilation_error(path: &Path<'_>, error: &CompilationError) -> FieldError {
 }
 
 impl Schema {
-    /// Runs the rules against an object that already passed the schema; `old` is what it replaces.
+    /// Runs the rules against an object that already passed the schema; `old` is what it replaces. When what they may
+    /// cost exceeds the budget of one object, no more of them are run and the object is refused.
     pub fn check_rules(
         &self,
         value: &Value,
@@ -122,16 +165,39 @@ impl Schema {
         path: &Path<'_>,
         errors: &mut Vec<FieldError>,
     ) {
-        if value.is_null() {
+        self.check_rules_within(&mut { BUDGET }, value, old, path, errors);
+    }
+
+    fn check_rules_within(
+        &self,
+        budget: &mut u64,
+        value: &Value,
+        old: Option<&Value>,
+        path: &Path<'_>,
+        errors: &mut Vec<FieldError>,
+    ) {
+        if value.is_null() || *budget == 0 || is_full(errors) {
             return;
         }
         if let Some(rules) = &self.rules {
             let shown = self.shown(rules, value);
             let old = old.filter(|o| !o.is_null()).map(|o| self.shown(rules, o));
-            run(&rules.compiled, &shown, old.as_deref(), path, errors);
+            let mut size = Size::default();
+            size.add(&shown);
+            if let Some(old) = &old {
+                size.add(old);
+            }
+            let left = budget.checked_sub(rules.shape.cost(size));
+            *budget = left.unwrap_or_default();
+            if left.is_none() {
+                let why = "validation failed due to running out of cost budget, no further validation rules will be run";
+                errors.push(FieldError::invalid_str(path.to_string(), type_name(value), why));
+                return;
+            }
+            rules.shape.run_with_stack(|| run(&rules.compiled, &shown, old.as_deref(), path, errors));
         }
         if self.rules_below {
-            self.check_rules_below(value, old, path, errors);
+            self.check_rules_below(budget, value, old, path, errors);
         }
     }
 
@@ -192,6 +258,7 @@ impl Schema {
 
     fn check_rules_below(
         &self,
+        budget: &mut u64,
         value: &Value,
         old: Option<&Value>,
         path: &Path<'_>,
@@ -202,29 +269,39 @@ impl Schema {
                 for (name, child) in map {
                     let old = old.and_then(|o| o.get(name));
                     if let Some(schema) = self.properties.get(name) {
-                        schema.check_rules(child, old, &path.field(name), errors);
+                        schema.check_rules_within(budget, child, old, &path.field(name), errors);
                     } else if let Additional::Schema(schema) = &self.additional {
-                        schema.check_rules(child, old, &path.key(name), errors);
+                        schema.check_rules_within(budget, child, old, &path.key(name), errors);
                     }
                 }
             }
             Value::Array(list) => {
                 let Some(schema) = &self.items else { return };
+                let before = self.by_keys(old);
                 for (index, child) in list.iter().enumerate() {
-                    let old = self.correlate(child, old);
-                    schema.check_rules(child, old, &path.index(index), errors);
+                    let old = self.keys_of(child).and_then(|keys| before.get(&keys).copied());
+                    schema.check_rules_within(budget, child, old, &path.index(index), errors);
                 }
             }
             _ => {}
         }
     }
 
-    /// The entry of the old list that a new entry replaces: only lists of type map know.
-    fn correlate<'a>(&self, entry: &Value, old: Option<&'a Value>) -> Option<&'a Value> {
-        let ListType::Map(keys) = &self.list_type else {
-            return None;
-        };
-        old?.as_array()?.iter().find(|o| keys.iter().all(|k| o.get(k) == entry.get(k)))
+    /// The entries of an old list by what a new entry that replaces them has in common with them: only lists of type map
+    /// know.
+    fn by_keys<'a>(&self, old: Option<&'a Value>) -> BTreeMap<String, &'a Value> {
+        let list = old.and_then(Value::as_array).into_iter().flatten();
+        // Of several the first one counts.
+        list.rev().filter_map(|entry| Some((self.keys_of(entry)?, entry))).collect()
+    }
+
+    fn keys_of(&self, entry: &Value) -> Option<String> {
+        match &self.list_type {
+            ListType::Map(keys) => {
+                Some(identity_of(&keys.iter().map(|key| entry.get(key)).collect::<Vec<_>>()))
+            }
+            _ => None,
+        }
     }
 }
 

@@ -3,15 +3,22 @@
 mod cel;
 mod defaults;
 mod prune;
+mod rule;
 mod structure;
 mod validate;
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use regex::Regex;
 use serde_json::Value;
 
-use crate::field::{FieldError, Path};
+use crate::{
+    field::{FieldError, Path},
+    identity::identity_of,
+};
 
 pub(crate) use validate::{Violations, unchanged};
 
@@ -94,7 +101,30 @@ pub(crate) struct Limits {
     pub exclusive_minimum: bool,
     pub exclusive_maximum: bool,
     pub multiple_of: Option<f64>,
-    pub unique_items: bool,
+}
+
+/// The values that a field may have; any when there are none.
+#[derive(Debug)]
+pub(crate) struct Allowed {
+    pub values: Vec<Value>,
+    /// Of many values, so that they can be looked up.
+    identities: BTreeSet<String>,
+}
+
+impl Allowed {
+    fn new(values: Vec<Value>) -> Self {
+        // A few are looked through faster than looked up.
+        let many = Some(&values).filter(|values| values.len() > 16);
+        let identities = many.into_iter().flatten().map(identity_of).collect();
+        Self { values, identities }
+    }
+
+    pub fn takes(&self, value: &Value) -> bool {
+        if self.identities.is_empty() {
+            return self.values.is_empty() || self.values.contains(value);
+        }
+        self.identities.contains(&identity_of(value))
+    }
 }
 
 /// One node of a structural schema.
@@ -107,7 +137,7 @@ pub(crate) struct Schema {
     pub additional: Additional,
     pub items: Option<Box<Schema>>,
     pub required: Vec<String>,
-    pub allowed: Vec<Value>,
+    pub allowed: Allowed,
     pub pattern: Option<Regex>,
     pub format: Option<String>,
     pub limits: Limits,
@@ -183,7 +213,7 @@ impl Schema {
             additional,
             items,
             required: text_list(schema.get("required")),
-            allowed: schema.get("enum").and_then(Value::as_array).cloned().unwrap_or_default(),
+            allowed: Allowed::new(schema.get("enum").and_then(Value::as_array).cloned().unwrap_or_default()),
             pattern: parse_pattern(schema, path, errors),
             format: schema.get("format").and_then(Value::as_str).map(str::to_owned),
             limits: parse_limits(schema),
@@ -351,7 +381,6 @@ fn parse_limits(schema: &Value) -> Limits {
         exclusive_minimum: flag("exclusiveMinimum"),
         exclusive_maximum: flag("exclusiveMaximum"),
         multiple_of: number("multipleOf"),
-        unique_items: flag("uniqueItems"),
     }
 }
 

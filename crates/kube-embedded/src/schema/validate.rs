@@ -1,25 +1,45 @@
 //! Validation of a value against a schema, with the real server's words.
 
+use std::collections::BTreeSet;
+
 use jiff::{Timestamp, civil};
 use serde_json::{Map, Value};
 
 use super::{Additional, Limits, ListType, Schema, Type};
-use crate::field::{FieldError, Path};
+use crate::{
+    field::{FieldError, Path},
+    identity::identity_of,
+};
 
 /// What is wrong with an object.
 pub(crate) type Violations = Vec<FieldError>;
 
+/// How much that is wrong with an object is told about; a schema and an object can make any number of errors.
+const MAX_ERRORS: usize = 1_000;
+
+/// Whether enough is said. What comes last says that there may be more, and that an update cannot let through.
+pub(super) fn is_full(errors: &mut Violations) -> bool {
+    if errors.len() < MAX_ERRORS {
+        return false;
+    }
+    let last = FieldError::invalid_str(FieldError::NO_FIELD, "", "too many errors: the rest was not checked");
+    if errors.last() != Some(&last) {
+        errors.push(last);
+    }
+    true
+}
+
 impl Schema {
     /// Checks a value. Errors come in the order of the schema's fields.
     pub fn validate(&self, value: &Value, path: &Path<'_>, errors: &mut Violations) {
-        if value.is_null() && self.nullable {
+        if value.is_null() && self.nullable || is_full(errors) {
             return;
         }
         if !self.check_type(value, path, errors) {
             return;
         }
-        if !self.allowed.is_empty() && !self.allowed.contains(value) {
-            errors.push(FieldError::not_supported(path.to_string(), value, &self.allowed));
+        if !self.allowed.takes(value) {
+            errors.push(FieldError::not_supported(path.to_string(), value, &self.allowed.values));
         }
         match value {
             Value::String(text) => self.check_string(text, path, errors),
@@ -76,7 +96,7 @@ impl Schema {
         if !fits {
             let format = self.format.as_deref().unwrap_or_default();
             let detail = format!("Checked value must be of type integer with format {format} in {path}");
-            errors.push(FieldError::invalid_str("<nil>", "", &detail));
+            errors.push(FieldError::invalid_str(FieldError::NO_FIELD, "", &detail));
         }
         fits
     }
@@ -120,10 +140,6 @@ impl Schema {
             let detail = format!("{path} in body should have at least {min} items");
             errors.push(FieldError::invalid(path.to_string(), &Value::from(list.len()), &detail));
         }
-        if self.limits.unique_items && (1..list.len()).any(|i| list[..i].contains(&list[i])) {
-            let detail = format!("{path} in body shouldn't contain duplicates");
-            errors.push(FieldError::invalid(path.to_string(), &Value::from(list), &detail));
-        }
         if let Some(items) = &self.items {
             for (index, child) in list.iter().enumerate() {
                 items.validate(child, &path.index(index), errors);
@@ -146,12 +162,15 @@ impl Schema {
         if self.list_type == ListType::Atomic {
             return;
         }
-        let identities: Vec<Option<Value>> = list.iter().map(identity).collect();
-        for (index, id) in identities.iter().enumerate() {
-            if let Some(id) = id
-                && identities[..index].contains(&Some(id.clone()))
+        let mut seen = BTreeSet::new();
+        for (index, entry) in list.iter().enumerate() {
+            if let Some(id) = identity(entry)
+                && !seen.insert(identity_of(&id))
             {
-                errors.push(FieldError::duplicate(path.index(index).to_string(), id));
+                if is_full(errors) {
+                    return;
+                }
+                errors.push(FieldError::duplicate(path.index(index).to_string(), &id));
             }
         }
     }
@@ -184,49 +203,44 @@ impl Schema {
     }
 
     fn check_branches(&self, value: &Value, path: &Path<'_>, errors: &mut Violations) {
-        let passes = |schema: &Schema| {
+        let found = |schema: &Schema| {
             let mut found = Vec::new();
             schema.validate(value, path, &mut found);
-            found.is_empty()
+            found
         };
-        let mut fail = |detail: &str| {
-            // The real server names no field here and quotes the path.
-            let detail = format!("\"{path}\" {detail}");
-            errors.push(FieldError::invalid_str("<nil>", "", &detail));
-        };
-        if !self.any_of.is_empty() && !self.any_of.iter().any(passes) {
-            fail("must validate at least one schema (anyOf)");
-            Self::explain(&self.any_of, value, path, errors);
+        // The real server names no field here and quotes the path.
+        let failed =
+            |detail: &str| FieldError::invalid_str(FieldError::NO_FIELD, "", &format!("\"{path}\" {detail}"));
+        // Each branch is looked at once: two looks at each level would be too many for schemas that nest.
+        let any_of: Vec<Violations> = self.any_of.iter().map(found).collect();
+        if !any_of.is_empty() && any_of.iter().all(|errors| !errors.is_empty()) {
+            errors.push(failed("must validate at least one schema (anyOf)"));
+            errors.extend(nearest(any_of));
         } else if !self.one_of.is_empty() {
-            match self.one_of.iter().filter(|s| passes(s)).count() {
+            let one_of: Vec<Violations> = self.one_of.iter().map(found).collect();
+            match one_of.iter().filter(|errors| errors.is_empty()).count() {
                 1 => {}
                 0 => {
-                    fail("must validate one and only one schema (oneOf). Found none valid");
-                    Self::explain(&self.one_of, value, path, errors);
+                    errors.push(failed("must validate one and only one schema (oneOf). Found none valid"));
+                    errors.extend(nearest(one_of));
                 }
-                count => fail(&format!(
+                count => errors.push(failed(&format!(
                     "must validate one and only one schema (oneOf). Found {count} valid alternatives"
-                )),
+                ))),
             }
         }
-        if self.not.as_deref().is_some_and(passes) {
-            let detail = format!("\"{path}\" must not validate the schema (not)");
-            errors.push(FieldError::invalid_str("<nil>", "", &detail));
+        if self.not.as_deref().is_some_and(|schema| found(schema).is_empty()) {
+            errors.push(failed("must not validate the schema (not)"));
         }
         for schema in &self.all_of {
             schema.validate(value, path, errors);
         }
     }
+}
 
-    /// Adds what is wrong with the branch that comes nearest.
-    fn explain(branches: &[Schema], value: &Value, path: &Path<'_>, errors: &mut Violations) {
-        let found = branches.iter().map(|schema| {
-            let mut found = Vec::new();
-            schema.validate(value, path, &mut found);
-            found
-        });
-        errors.extend(found.min_by_key(Vec::len).unwrap_or_default());
-    }
+/// What is wrong with the branch that comes nearest.
+fn nearest(branches: Vec<Violations>) -> Violations {
+    branches.into_iter().min_by_key(Vec::len).unwrap_or_default()
 }
 
 impl Limits {

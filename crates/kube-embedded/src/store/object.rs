@@ -99,9 +99,11 @@ impl Object {
     }
 
     /// The object as a JSON tree of its own.
+    ///
+    /// # Panics
+    /// When an object was let in that nests deeper than [`meta::MAX_DEPTH`]. To go on with anything else would lose it.
     pub fn parse(&self) -> Json {
-        // The bytes were written by `new`, so they always parse.
-        serde_json::from_slice(&self.json).unwrap_or_default()
+        serde_json::from_slice(&self.json).expect("admission lets nothing in that cannot be read back")
     }
 
     /// The same object as the storage schema of a new definition shows it.

@@ -10,6 +10,9 @@ use std::{
 use super::object::{Key, Object};
 use crate::{request::RequestInfo, resource::Resource};
 
+/// The most bytes of objects in the window of one resource: as many changes as it may hold could fill the memory.
+const MAX_HELD: usize = 64 * 1024 * 1024;
+
 /// One change of one object.
 #[derive(Debug, Clone)]
 pub(crate) struct Change {
@@ -51,6 +54,8 @@ pub(crate) struct Table {
     indexes: Vec<Option<Index>>,
     changes: VecDeque<Change>,
     window: usize,
+    /// The bytes of the objects in the window.
+    held: usize,
     /// Changes up to this revision are forgotten.
     pub floor: u64,
     pub watchers: BTreeMap<u64, Watcher>,
@@ -66,6 +71,7 @@ impl Table {
             indexes,
             changes: VecDeque::new(),
             window,
+            held: 0,
             floor,
             watchers: BTreeMap::new(),
         }
@@ -168,18 +174,24 @@ impl Table {
     }
 
     fn note(&mut self, change: Change) {
+        self.held += change.new.json.len();
         self.changes.push_back(change);
-        while self.changes.len() > self.window {
-            if let Some(oldest) = self.changes.pop_front() {
-                self.floor = oldest.revision;
-            }
+        while self.changes.len() > self.window || self.held > MAX_HELD && self.changes.len() > 1 {
+            self.forget_oldest();
+        }
+    }
+
+    fn forget_oldest(&mut self) {
+        if let Some(oldest) = self.changes.pop_front() {
+            self.floor = oldest.revision;
+            self.held -= oldest.new.json.len();
         }
     }
 
     /// Forgets all changes up to a revision.
     pub fn compact(&mut self, revision: u64) {
         while self.changes.front().is_some_and(|c| c.revision <= revision) {
-            self.changes.pop_front();
+            self.forget_oldest();
         }
         self.floor = self.floor.max(revision);
     }

@@ -185,6 +185,153 @@ cases! {
         assert!(matches!(answer.code, 400 | 404 | 405), "{}", answer.text);
     }
 
+    async fn keywords_that_no_schema_may_hold_are_refused(case) {
+        let text = json!({ "type": "string" });
+        let list = json!({ "type": "array", "items": text });
+        for (keyword, of, value) in [
+            ("uniqueItems", &list, json!(true)),
+            ("additionalItems", &list, json!(false)),
+            ("patternProperties", &json!({ "type": "object" }), json!({ "a": text })),
+            ("definitions", &json!({ "type": "object" }), json!({ "a": text })),
+            ("dependencies", &json!({ "type": "object" }), json!({ "a": ["b"] })),
+            ("$ref", &json!({ "type": "object" }), json!("#/a")),
+            ("id", &json!({ "type": "object" }), json!("a")),
+            ("items", &list, json!([text])),
+        ] {
+            let change = |crd: &mut Value| {
+                // With these the real server breaks the connection.
+                crd["spec"]["versions"][0].as_object_mut().unwrap().remove("selectableFields");
+                let field = &mut schema(crd)["properties"]["extra"];
+                *field = of.clone();
+                field[keyword] = value;
+            };
+            refused(&case, change, "FieldValueForbidden", &format!("{SCHEMA}.properties[extra].{keyword}")).await;
+        }
+    }
+
+    async fn what_only_a_schema_itself_may_say_is_refused_in_its_branches(case) {
+        for (keyword, value) in [
+            ("additionalProperties", json!({ "type": "string" })),
+            ("default", json!({})),
+            ("description", json!("x")),
+            ("nullable", json!(true)),
+            ("title", json!("x")),
+            ("type", json!("object")),
+            ("x-kubernetes-embedded-resource", json!(true)),
+            ("x-kubernetes-int-or-string", json!(true)),
+            ("x-kubernetes-list-map-keys", json!(["a"])),
+            ("x-kubernetes-list-type", json!("set")),
+            ("x-kubernetes-map-type", json!("atomic")),
+            ("x-kubernetes-preserve-unknown-fields", json!(true)),
+            ("x-kubernetes-validations", json!([{ "rule": "true" }])),
+        ] {
+            for inside in ["anyOf", "allOf"] {
+                let branch = json!({ keyword: value });
+                let (branches, at) = match inside {
+                    "anyOf" => (json!([branch]), "anyOf[0]"),
+                    _ => (json!([{ "properties": { "color": branch } }]), "allOf[0].properties[color]"),
+                };
+                let change = |crd: &mut Value| schema(crd)["properties"]["spec"][inside] = branches;
+                let field = format!("{SCHEMA}.properties[spec].{at}.{keyword}");
+                refused(&case, change, "FieldValueForbidden", &field).await;
+            }
+        }
+    }
+
+    async fn the_branches_of_the_root_speak_of_fields_that_there_are(case) {
+        for (branches, field) in [
+            (json!({ "anyOf": [{ "properties": { "b": { "minLength": 1 } } }] }), "properties[b]"),
+            (json!({ "not": { "properties": { "b": {} } } }), "properties[b]"),
+            (json!({ "anyOf": [{ "allOf": [{ "properties": { "b": {} } }] }] }), "properties[b]"),
+            (json!({ "oneOf": [{ "properties": { "spec": { "properties": { "b": {} } } } }] }), "properties[spec].properties[b]"),
+            (
+                json!({ "anyOf": [{ "properties": { "spec": { "properties": { "color": { "items": {} } } } } }] }),
+                "properties[spec].properties[color].items",
+            ),
+        ] {
+            let change = |crd: &mut Value| {
+                let root = schema(crd).as_object_mut().unwrap();
+                root.extend(branches.as_object().unwrap().clone());
+            };
+            refused(&case, change, "FieldValueRequired", &format!("{SCHEMA}.{field}")).await;
+        }
+    }
+
+    async fn lists_say_what_tells_their_entries_apart(case) {
+        let object = json!({ "type": "object", "properties": { "a": { "type": "string" } } });
+        for (kind, keys, reason, field) in [
+            ("bag", json!(null), "FieldValueNotSupported", "x-kubernetes-list-type"),
+            ("set", json!(null), "FieldValueInvalid", "items.x-kubernetes-map-type"),
+            ("map", json!(["b"]), "FieldValueInvalid", "x-kubernetes-list-map-keys"),
+            ("map", json!(["a"]), "FieldValueRequired", "items.properties[a].default"),
+        ] {
+            let change = |crd: &mut Value| {
+                let mut list = json!({ "type": "array", "items": object, "x-kubernetes-list-type": kind });
+                if !keys.is_null() {
+                    list["x-kubernetes-list-map-keys"] = keys;
+                }
+                schema(crd)["properties"]["extra"] = list;
+            };
+            refused(&case, change, reason, &format!("{SCHEMA}.properties[extra].{field}")).await;
+        }
+    }
+
+    async fn a_schema_of_metadata_speaks_of_names_only(case) {
+        let metadata = |fields: Value| move |crd: &mut Value| {
+            schema(crd)["properties"]["metadata"] = json!({ "type": "object", "properties": fields });
+        };
+        let labels = metadata(json!({ "labels": { "type": "object" } }));
+        refused(&case, labels, "FieldValueForbidden", &format!("{SCHEMA}.properties[metadata]")).await;
+        let mut crd = case.widget_crd();
+        metadata(json!({ "name": { "type": "string", "maxLength": 3 } }))(&mut crd);
+        case.crds().create(crd).await.is(201);
+    }
+
+    async fn conversions_are_checked(case) {
+        let webhook = json!({ "conversionReviewVersions": ["v1"], "clientConfig": { "url": "https://x.example.com/c" } });
+        let conversion = |value: Value| move |crd: &mut Value| crd["spec"]["conversion"] = value;
+        let client = "spec.conversion.webhookClientConfig";
+        refused(&case, conversion(json!({ "strategy": "Webhook" })), "FieldValueRequired", client).await;
+        let both = json!({ "strategy": "None", "webhook": webhook });
+        refused(&case, conversion(both), "FieldValueForbidden", client).await;
+        let odd = conversion(json!({ "strategy": "Odd" }));
+        refused(&case, odd, "FieldValueNotSupported", "spec.conversion.strategy").await;
+        // The embedded one has no webhooks and says so.
+        let mut crd = case.widget_crd();
+        conversion(json!({ "strategy": "Webhook", "webhook": webhook }))(&mut crd);
+        let answer = case.crds().create(crd).await;
+        if case.is_embedded() {
+            answer.refused(422, "Invalid").says("not supported by the embedded API");
+        } else {
+            answer.is(201);
+        }
+    }
+
+    async fn a_rule_has_bounds(case) {
+        let rule = |rule: String| move |crd: &mut Value| {
+            schema(crd)["properties"]["spec"]["x-kubernetes-validations"] = json!([{ "rule": rule }]);
+        };
+        let field = format!("{SCHEMA}.properties[spec].x-kubernetes-validations[0].rule");
+        for wrong in [
+            format!("{}true{}", "(".repeat(300), ")".repeat(300)),
+            format!("size({}1{}) > 0", "[".repeat(300), "]".repeat(300)),
+            format!("{} > 0", vec!["1"; 3_000].join("+")),
+            format!("self.color{} == ''", ".trim()".repeat(300)),
+            format!("size('{}') > 0", "x".repeat(100_000)),
+        ] {
+            refused(&case, rule(wrong), "FieldValueInvalid", &field).await;
+        }
+        let mut crd = case.widget_crd();
+        let fine = format!("{} > 0 && {}true{}", vec!["1"; 200].join("+"), "(".repeat(40), ")".repeat(40));
+        rule(fine)(&mut crd);
+        case.crds().create(crd).await.is(201);
+        let reason = |crd: &mut Value| {
+            schema(crd)["properties"]["spec"]["x-kubernetes-validations"] = json!([{ "rule": "true", "reason": "Odd" }]);
+        };
+        let field = format!("{SCHEMA}.properties[spec].x-kubernetes-validations[0].reason");
+        refused(&case, reason, "FieldValueNotSupported", &field).await;
+    }
+
     async fn objects_go_with_their_definition(case) {
         let widgets = case.widgets().await;
         widgets.make("a", json!({})).await;

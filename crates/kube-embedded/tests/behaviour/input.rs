@@ -186,13 +186,107 @@ cases! {
         assert_eq!(answer.is(200)["kind"], "SecretList");
     }
 
-    async fn immutable_fields_stay(case) {
+    async fn what_the_server_wrote_stays(case) {
+        for kind in [case.widgets().await, case.maps()] {
+            let made = kind.make("a", json!({})).await;
+            let metadata = json!({
+                "selfLink": "/x", "creationTimestamp": "2001-01-01T00:00:00Z", "generation": 77,
+            });
+            let patched = kind.merge("a", json!({ "metadata": metadata })).await.is(200);
+            for field in ["selfLink", "creationTimestamp", "generation", "uid", "resourceVersion"] {
+                assert_eq!(patched["metadata"].get(field), made["metadata"].get(field), "{field}");
+            }
+            let removed = json!({ "metadata": { "creationTimestamp": null, "uid": null, "generation": null } });
+            let patched = kind.merge("a", removed).await.is(200);
+            assert_eq!(patched["metadata"], made["metadata"]);
+        }
+    }
+
+    async fn the_prefix_of_a_name_can_be_changed(case) {
+        for kind in [case.widgets().await, case.maps()] {
+            kind.make("a", json!({})).await;
+            let patched = kind.merge("a", json!({ "metadata": { "generateName": "x-" } })).await.is(200);
+            assert_eq!((&patched["metadata"]["name"], &patched["metadata"]["generateName"]), (&json!("a"), &json!("x-")));
+        }
+    }
+
+    async fn the_grace_of_a_deletion_cannot_be_set(case) {
+        case.maps().make("a", json!({})).await;
+        let patch = json!({ "metadata": { "deletionGracePeriodSeconds": 9 } });
+        let refused = case.maps().merge("a", patch).await.refused(422, "Invalid");
+        refused.cause("FieldValueInvalid", "metadata.deletionGracePeriodSeconds");
+    }
+
+    async fn an_object_that_is_too_large_to_store_is_refused(case) {
+        let widgets = case.widgets_with(json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true })).await;
+        let with = |bytes: usize| json!({ "metadata": { "name": "a" }, "spec": { "text": "x".repeat(bytes) } });
+        widgets.create(with(1_700_000)).await.refused(500, "").says("request is too large");
+        widgets.create(with(1_500_000)).await.is(201);
+        widgets.merge("a", json!({ "spec": { "more": "x".repeat(200_000) } })).await.refused(500, "").says("request is too large");
+        assert_eq!(widgets.get("a").await.is(200)["spec"].get("more"), None);
+    }
+
+    async fn one_object_can_be_asked_for_no_version_of_the_future(case) {
         let widgets = case.widgets().await;
-        let made = widgets.make("a", json!({})).await;
-        let patched = widgets.merge("a", json!({ "metadata": { "generateName": "x-", "selfLink": "/x" } })).await;
-        let patched = patched.is(200);
-        assert_eq!(patched["metadata"].get("selfLink"), None);
-        assert_eq!(patched["metadata"]["uid"], made["metadata"]["uid"]);
+        for kind in [widgets, case.maps()] {
+            let version = kind.make("a", json!({})).await["metadata"]["resourceVersion"].as_str().unwrap().to_owned();
+            for past in ["0", "1", &version] {
+                kind.get(&format!("a?resourceVersion={past}")).await.is(200);
+            }
+            for name in ["a", "absent"] {
+                let future = kind.get(&format!("{name}?resourceVersion=900000000")).await;
+                future.refused(504, "Timeout").says("Too large resource version: 900000000").cause("ResourceVersionTooLarge", "");
+                kind.get(&format!("{name}?resourceVersion=x")).await.refused(500, "").says("strconv.ParseUint");
+            }
+        }
+    }
+
+    async fn numbers_in_a_query_are_numbers(case) {
+        case.maps().make("a", json!({})).await;
+        for query in ["limit=x", "timeoutSeconds=x", "limit=1.5", "watch=true&timeoutSeconds=x"] {
+            case.maps().list(query).await.refused(400, "BadRequest").says("strconv.ParseInt");
+        }
+        assert_eq!(case.maps().names("limit=-1").await, case.maps().names("").await);
+    }
+
+    async fn whatever_is_not_false_is_true(case) {
+        case.maps().make("a", json!({})).await;
+        for no in ["", "watch=false", "watch=0", "watch=False"] {
+            assert_eq!(case.maps().list(no).await.is(200)["kind"], "ConfigMapList", "{no}");
+        }
+        for yes in ["watch=", "watch=maybe", "watch=1"] {
+            let answer = case.maps().list(&format!("{yes}&timeoutSeconds=1")).await;
+            assert!(answer.text.starts_with("{\"type\":\"ADDED\""), "{yes}: {}", answer.text);
+        }
+    }
+
+    async fn a_finalizer_of_a_built_in_kind_has_a_domain(case) {
+        for (finalizer, code) in [("abc", 422), ("example.com/abc", 201), ("orphan", 201)] {
+            let name = format!("a-{code}-{}", finalizer.len());
+            let made = case.maps().create(json!({ "metadata": { "name": name, "finalizers": [finalizer] } })).await;
+            if code == 201 {
+                made.is(201);
+                case.maps().merge(&name, json!({ "metadata": { "finalizers": null } })).await.is(200);
+            } else {
+                made.refused(422, "Invalid").cause("FieldValueInvalid", "metadata.finalizers[0]");
+            }
+        }
+        let widgets = case.widgets().await;
+        widgets.make("a", json!({ "metadata": { "finalizers": ["abc"] } })).await;
+        widgets.merge("a", json!({ "metadata": { "finalizers": null } })).await.is(200);
+    }
+
+    async fn dependents_are_spoken_of_once(case) {
+        case.maps().make("a", json!({})).await;
+        let both = json!({ "propagationPolicy": "Orphan", "orphanDependents": true });
+        case.maps().delete_with("a", both).await.refused(422, "Invalid").cause("FieldValueInvalid", "propagationPolicy");
+        case.maps().get("a").await.is(200);
+    }
+
+    async fn an_object_in_a_namespace_is_not_found_without_it(case) {
+        for method in ["GET", "DELETE"] {
+            case.send(method, "/api/v1/configmaps/a", "", "").await.refused(404, "NotFound");
+        }
     }
 
     async fn the_version_is_told(case) {

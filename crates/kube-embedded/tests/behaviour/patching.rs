@@ -72,6 +72,20 @@ cases! {
         case.maps().json_patch("a", json!([{ "op": "test", "path": "/metadata/finalizers", "value": null }])).await.is(200);
     }
 
+    async fn copies_that_come_to_too_much_are_refused(case) {
+        let widgets = case.widgets_with(json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true })).await;
+        widgets.make("a", json!({ "spec": { "text": "x".repeat(1_000) } })).await;
+        let doubling: Vec<_> =
+            (0..40).map(|i| json!({ "op": "copy", "from": "/spec", "path": format!("/spec/k{i}") })).collect();
+        widgets.json_patch("a", doubling.into()).await.refused(422, "Invalid");
+        let deeper: Vec<_> = (0..9_000).map(|_| json!({ "op": "copy", "from": "/spec", "path": "/spec/a" })).collect();
+        widgets.json_patch("a", deeper.into()).await.refused(422, "Invalid");
+        let spec = widgets.get("a").await.is(200)["spec"].clone();
+        assert_eq!(spec, json!({ "text": "x".repeat(1_000) }));
+        widgets.delete("a").await.is(200);
+        widgets.gone("a").await;
+    }
+
     async fn a_patch_of_a_missing_path_is_refused(case) {
         case.maps().make("a", json!({ "data": { "k": "v" } })).await;
         for operation in [

@@ -154,6 +154,40 @@ cases! {
         assert_eq!(watch.line().await, "ADDED b");
     }
 
+    async fn a_bookmark_comes_before_the_end_of_a_watch(case) {
+        let from = version(&case.maps().make("a", json!({})).await);
+        let query = format!("resourceVersion={from}&allowWatchBookmarks=true&timeoutSeconds=12");
+        let mut watch = case.maps().watch(&query).await;
+        case.maps().make("between", json!({})).await;
+        let mut bookmark = None;
+        while let Some(event) = watch.next().await {
+            bookmark = Some(event["object"].clone()).filter(|_| event["type"] == "BOOKMARK").or(bookmark);
+        }
+        let bookmark = bookmark.expect("a bookmark");
+        assert_eq!(bookmark["kind"], "ConfigMap");
+        assert!(version(&bookmark).parse::<u64>().unwrap() > from.parse().unwrap());
+        assert_eq!(bookmark["metadata"].get("annotations"), None);
+        // It is a place to go on from.
+        case.maps().make("b", json!({})).await;
+        let query = format!("resourceVersion={}&timeoutSeconds=4", version(&bookmark));
+        let mut watch = case.maps().watch(&query).await;
+        assert_eq!(watch.line().await, "ADDED b");
+        // Nobody asked for one here.
+        assert_eq!(watch.next().await, None);
+    }
+
+    async fn a_watch_from_before_the_kind_was_there_is_too_old(case) {
+        let widgets = case.widgets().await;
+        widgets.make("a", json!({})).await;
+        let mut watch = widgets.watch("resourceVersion=1&timeoutSeconds=30").await;
+        let event = watch.next().await.expect("an event");
+        assert_eq!(event["type"], "ERROR");
+        let status = &event["object"];
+        assert_eq!((&status["kind"], &status["code"], &status["reason"]), (&json!("Status"), &json!(410), &json!("Expired")));
+        assert!(status["message"].as_str().unwrap().starts_with("too old resource version: 1 ("), "{status}");
+        assert_eq!(watch.next().await, None);
+    }
+
     async fn initial_events_need_a_version_match(case) {
         let query = "watch=true&sendInitialEvents=true&allowWatchBookmarks=true";
         case.maps().list(query).await.refused(422, "Invalid").cause("FieldValueForbidden", "resourceVersionMatch");

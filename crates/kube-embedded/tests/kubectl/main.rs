@@ -84,6 +84,15 @@ async fn create_apply_patch_and_delete_change_what_is_stored() {
     );
     assert_eq!(cluster.ok(&format!("apply -f {file}")).await, "widget.example.com/a unchanged\n");
 
+    // What somebody else wrote meanwhile is no matter of what is applied.
+    let others = r#"{"spec":{"size":4},"metadata":{"labels":{"other":"x"}}}"#;
+    cluster.ok(&format!("patch widget a --type merge -p {others}")).await;
+    cluster.write("widget.json", &widget("a", json!({ "ownerName": "dora" })));
+    assert_eq!(cluster.ok(&format!("apply -f {file}")).await, "widget.example.com/a configured\n");
+    let stored = cluster.server.get_object("Widget", "default", "a").unwrap();
+    assert_eq!(stored["spec"], json!({ "ownerName": "dora", "size": 4 }));
+    assert_eq!(stored["metadata"]["labels"], json!({ "other": "x" }));
+
     cluster.ok(r#"patch widget a --type merge -p {"spec":{"size":5}}"#).await;
     cluster
         .ok(r#"patch widget a --type json -p [{"op":"replace","path":"/spec/ownerName","value":"carol"}]"#)

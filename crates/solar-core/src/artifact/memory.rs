@@ -103,7 +103,7 @@ pub struct ArtifactMemory {
     pub trusted: bool,
     /// The artifact's uid and when it was first seen.
     pub known_since: Option<(Box<str>, Moment)>,
-    /// Whether a binding was seen since then.
+    /// Whether a binding was seen since then whose owner, if it is a Target, was there.
     pub seen_bound: bool,
     /// Bindings were listed by API in this pass, and nothing was served since.
     pub confirmed: bool,

@@ -16,6 +16,6 @@ pub use memory::{
 pub use next::{ArtifactStep, next};
 pub use requests::{
     BindDecision, BindingChange, Owner, PushDecision, PushRequest, UnbindDecision, bind, binding_name,
-    open_push, pin, unbind,
+    open_push, pin, release, unbind,
 };
 pub use view::View;

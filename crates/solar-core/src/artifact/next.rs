@@ -5,8 +5,8 @@ use std::sync::Arc;
 use super::memory::{ArtifactMemory, ArtifactOptions};
 use super::requests::pin;
 use super::view::View;
-use crate::layout;
 use crate::object::ObjectName;
+use crate::oci_name;
 use crate::overlay::{Moment, Own};
 use crate::record::{RenderArtifactRecord, RenderBindingRecord};
 use crate::world::World;
@@ -33,6 +33,8 @@ pub enum ArtifactStep {
     Look,
     /// Delete the tag.
     CleanUp,
+    /// No registry can hold the tag, for this reason: there is nothing to delete, and the artifact may go with a word.
+    LetGo(String),
     /// Take `render-artifact-finalizer` off.
     RemoveFinalizer,
     /// Nothing to do, until then or until something changes.
@@ -51,6 +53,8 @@ pub fn next(
     now: Moment,
 ) -> ArtifactStep {
     notice(view, memory, now);
+    // Not by a binding whose Target is not there: in a backup that is restored it may come before its owner.
+    memory.seen_bound |= view.bindings.values().any(|binding| !is_stray(world, binding));
     // Before the owners: a watch that lags behind them must not keep the status from being written.
     if let Some(step) = owed_address(view).or_else(|| settle_owners(world, view)) {
         return step;
@@ -96,7 +100,6 @@ pub(super) fn notice(view: &View, memory: &mut ArtifactMemory, now: Moment) {
         memory.look_at = None;
         memory.look_failures = 0;
     }
-    memory.seen_bound |= !view.bindings.is_empty();
 }
 
 /// The chart's address, where the status of a living artifact does not have it yet.
@@ -104,8 +107,7 @@ fn owed_address(view: &View) -> Option<ArtifactStep> {
     let artifact = view.artifact.as_ref().filter(|artifact| {
         !artifact.meta.terminating && artifact.meta.has_finalizer(RENDER_ARTIFACT_FINALIZER)
     })?;
-    let url = layout::chart_url(&artifact.base_url, &artifact.repository, &artifact.tag);
-    (artifact.status.chart_url.as_deref() != Some(url.as_str())).then_some(ArtifactStep::SetChartUrl(url))
+    (!artifact.has_its_address()).then(|| ArtifactStep::SetChartUrl(artifact.address()))
 }
 
 /// A binding whose owner the watch does not know, or knows under another uid, is checked by API.
@@ -198,6 +200,9 @@ fn terminating(
     memory.announced = None;
     if let Some(wait) = wait_for_writes(memory, now) {
         return wait;
+    }
+    if let Some(fault) = oci_name::impossible(&artifact.base_url, &artifact.repository, &artifact.tag) {
+        return ArtifactStep::LetGo(fault);
     }
     match earlier_of_waits(memory, now) {
         Some(until) => ArtifactStep::Wait(Some(until)),

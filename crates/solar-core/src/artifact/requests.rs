@@ -170,11 +170,13 @@ pub fn unbind(view: &View, artifact: &ObjectName, owner: &Owner) -> UnbindDecisi
         .bindings
         .get(name.as_str())
         .filter(|binding| binding.controller.as_ref().is_none_or(|controller| controller.uid == owner.uid));
-    let Some(leaving) = leaving else {
-        return UnbindDecision::default();
-    };
+    leaving.map(|leaving| release(view, leaving)).unwrap_or_default()
+}
+
+/// Decides how `leaving` goes, whatever its name: the surviving bindings take over the artifact's Registry before it does.
+pub fn release(view: &View, leaving: &Arc<RenderBindingRecord>) -> UnbindDecision {
     let pinned = view.artifact.as_ref().and_then(|artifact| artifact.registry.clone());
-    let survivors = view.bindings.values().filter(|binding| binding.meta.name.name.as_ref() != name);
+    let survivors = view.bindings.values().filter(|binding| binding.meta.name != leaving.meta.name);
     let repin = pin(survivors).filter(|wanted| view.artifact.is_some() && Some(wanted) != pinned.as_ref());
     UnbindDecision { repin, delete: Some(leaving.clone()) }
 }

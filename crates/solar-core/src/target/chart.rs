@@ -34,6 +34,9 @@ impl Chart {
     }
 }
 
+/// How often it is looked whether a stranger still has a name that is needed.
+const STRANGER_AGAIN: Duration = Duration::from_secs(60);
+
 /// How far a chart is.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Stage {
@@ -95,6 +98,8 @@ impl ChartState {
     pub(super) fn ask_again(&self) -> Option<Duration> {
         match &self.stage {
             Stage::CleanedUp { retry_after, .. } | Stage::Refused { retry_after, .. } => Some(*retry_after),
+            // Nothing tells when a stranger goes: what it has in common with this Target is a hash.
+            Stage::Collision { .. } => Some(STRANGER_AGAIN),
             _ => None,
         }
     }

@@ -8,6 +8,7 @@ use solar_api::names::REGISTRY_REF_FINALIZER;
 use super::view::View;
 use crate::condition::Wanted;
 use crate::grant;
+use crate::host;
 use crate::object::ObjectName;
 use crate::record::RegistryRecord;
 
@@ -61,6 +62,10 @@ pub(super) fn resolve(view: &View<'_>) -> RenderRegistry {
 fn existing(registry: &Arc<RegistryRecord>) -> RenderRegistry {
     let name = &registry.meta.name;
     let protect = (!registry.meta.has_finalizer(REGISTRY_REF_FINALIZER)).then(|| name.clone());
+    if let Err(problem) = host::is_valid(&registry.host) {
+        let message = format!("The hostname of Registry {name} is not valid: {problem}");
+        return RenderRegistry { protect, ..RenderRegistry::unusable(reason::INVALID_HOSTNAME, message) };
+    }
     if registry.solar_secret.is_none() {
         let message = format!(
             "Registry {name} has no push credentials: set its spec.solarSecretRef to a Secret in its namespace"

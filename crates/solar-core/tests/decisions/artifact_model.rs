@@ -513,7 +513,9 @@ impl Model {
         match step {
             ArtifactStep::Wait(_) => Ok(()),
             ArtifactStep::Read => self.read(),
-            ArtifactStep::AddFinalizer | ArtifactStep::Repin(_) => unreachable!("nobody changed it"),
+            ArtifactStep::AddFinalizer | ArtifactStep::Repin(_) | ArtifactStep::LetGo(_) => {
+                unreachable!("nobody changed it")
+            }
             ArtifactStep::SetChartUrl(url) => {
                 self.patch(&uid, |artifact| artifact.status.chart_url = Some(url))
             }

@@ -272,6 +272,19 @@ fn an_unbind_pins_nothing_where_no_survivor_names_another_registry() {
     }
 }
 
+/// A binding that somebody made by hand may have any name; it goes by that, and not by the name that it should have.
+#[test]
+fn a_binding_of_whatever_name_is_released_and_a_survivors_registry_is_pinned_before() {
+    let mut odd = a_binding("berlin", "charts");
+    odd.metadata.name = Some("odd".into());
+    let world = world(Some(&an_artifact()), &[odd.clone(), a_binding("hamburg", "other")]);
+    let view = view(&world, &mut ArtifactMemory::default());
+    assert_eq!(artifact::unbind(&view, &name(), &owner("berlin")), artifact::UnbindDecision::default());
+    let odd = Arc::new(RenderBindingRecord::from(&odd));
+    let decision = artifact::release(&view, &odd);
+    assert_eq!((decision.repin, decision.delete), (Some(registry("other")), Some(odd)));
+}
+
 /// Name of a binding, and of the Registry that it names.
 type Named<'a> = (&'a str, Option<&'a str>);
 
@@ -687,4 +700,68 @@ fn a_tag_without_a_digest_is_not_looked_at_nor_any_where_looks_are_switched_off(
     let off = ArtifactOptions { check_interval: None, ..OPTIONS };
     let view = view(&pushed, &mut memory);
     assert_eq!(artifact::next(&pushed, &view, &mut memory, &off, seconds(10)), ArtifactStep::Wait(None));
+}
+
+// ---- a backup ----
+
+/// Restored one by one: a binding may come before its Target, and is taken away then; the tag outlives that.
+#[test]
+fn a_binding_without_its_target_does_not_end_the_grace_of_an_artifact() {
+    let mut lonely = world(Some(&an_artifact()), &[a_binding("berlin", "charts")]);
+    lonely.targets.remove(&owner("berlin").target);
+    let mut memory = ArtifactMemory::default();
+    let step = next(&lonely, &mut memory, seconds(10));
+    assert!(matches!(step, ArtifactStep::CheckOwner(_)), "{step:?}");
+    let bare = world(Some(&an_artifact()), &[]);
+    assert_eq!(next(&bare, &mut memory, seconds(20)), ArtifactStep::Wait(Some(seconds(310))));
+    let bound = world(Some(&an_artifact()), &[a_binding("berlin", "charts")]);
+    assert_eq!(next(&bound, &mut memory, seconds(30)), ArtifactStep::Wait(None));
+    assert_eq!(next(&bare, &mut memory, seconds(40)), ArtifactStep::Read, "now it was seen bound");
+}
+
+// ---- what no registry can hold ----
+
+type Change = fn(&mut api::RenderArtifact);
+
+#[test]
+fn an_artifact_whose_coordinates_no_registry_can_hold_is_let_go_once_nobody_holds_it() {
+    let rows: [(&str, Change, &str); 7] = [
+        ("upper case", |it| it.spec.repository = "Edge/web".into(), "repository \"Edge/web\""),
+        ("no repository", |it| it.spec.repository = String::new(), "repository \"\""),
+        ("a long repository", |it| it.spec.repository = "r".repeat(256), "repository"),
+        ("no tag", |it| it.spec.tag = String::new(), "tag \"\""),
+        ("a tag with a slash", |it| it.spec.tag = "../x".into(), "tag \"../x\""),
+        ("no host", |it| it.spec.base_url = String::new(), "the hostname is empty"),
+        ("a host with a path", |it| it.spec.base_url = "charts.example/team".into(), "holds a path"),
+    ];
+    for (row, change, said) in rows {
+        let mut artifact = terminating();
+        change(&mut artifact);
+        let bound = world(Some(&artifact), &[a_binding("berlin", "charts")]);
+        let step = next(&bound, &mut confirmed(), seconds(0));
+        assert_eq!(step, ArtifactStep::AnnounceKept, "{row}: it is bound");
+        let unbound = world(Some(&artifact), &[]);
+        let step = next(&unbound, &mut ArtifactMemory::default(), seconds(0));
+        assert_eq!(step, ArtifactStep::Read, "{row}: the API decides");
+        let step = next(&unbound, &mut confirmed(), seconds(0));
+        assert!(matches!(&step, ArtifactStep::LetGo(fault) if fault.contains(said)), "{row}: {step:?}");
+        artifact.metadata.deletion_timestamp = None;
+        let living = world(Some(&artifact), &[a_binding("berlin", "charts")]);
+        let step = next(&living, &mut confirmed(), seconds(0));
+        assert!(!matches!(step, ArtifactStep::LetGo(_)), "{row}: it lives");
+    }
+}
+
+#[test]
+fn names_that_no_object_can_have_are_told() {
+    for name in ["a", "a-1.b", "push", "0", &"a".repeat(253)] {
+        assert!(ObjectName::new("fleet", name).is_possible(), "{name}");
+    }
+    let long = "a".repeat(254);
+    for name in [
+        "", ".", "..", "a/b", "a?b", "a#b", "a%2fb", "A", "a_b", "-a", "a-", "a..b", "a b", "a\n", "ä", &long,
+    ] {
+        assert!(!ObjectName::new("fleet", name).is_possible(), "{name}");
+        assert!(!ObjectName::new(name, "push").is_possible(), "{name}");
+    }
 }

@@ -410,7 +410,7 @@ fn one_that_was_never_checked_is_checked_at_once_and_then_at_its_times() {
     assert!(play.asks());
     let second = until(&play.result(Finding::Present));
     assert_eq!(
-        (second - first, play.writes),
+        (second.saturating_sub(first), play.writes),
         (INTERVAL, 1),
         "nothing is written for a check that changes nothing"
     );
@@ -733,7 +733,7 @@ proptest! {
             let after = &play.version.status;
             let Some(condition) = after.conditions.first() else { continue };
             if condition.status == "False" {
-                let missing = unbroken.map(|since| real - since);
+                let missing = unbroken.map(|since| real.saturating_sub(since));
                 prop_assert!(missing.is_some_and(|missing| missing >= GRACE), "red after {:?}", missing);
             }
             prop_assert_eq!(after.descriptor_missing_since.is_some(), condition.reason == "DescriptorMissingPending");

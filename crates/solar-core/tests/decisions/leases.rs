@@ -15,8 +15,8 @@ fn at(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-fn held(by: &str, version: u64) -> Option<SeenLease> {
-    Some(SeenLease { holder: by.into(), version: version.to_string(), duration: at(15), clean: false })
+fn held(by: &str, version: u64) -> SeenLease {
+    SeenLease { holder: by.into(), version: version.to_string(), duration: at(15), clean: false }
 }
 
 #[test]
@@ -32,19 +32,44 @@ fn a_lease_that_is_not_there_is_created_and_one_that_was_given_up_is_taken_at_on
 #[test]
 fn a_holder_counts_as_dead_only_when_nothing_changed_for_as_long_as_its_lease_says() {
     let mut candidate = Candidate::default();
-    assert_eq!(candidate.next(held("a", 1), at(100), &TIMES), LeaseStep::Wait(at(2)), "whatever its age");
     assert_eq!(
-        candidate.next(held("a", 1), at(114), &TIMES),
+        candidate.next(Some(held("a", 1)), at(100), &TIMES),
+        LeaseStep::Wait(at(2)),
+        "whatever its age"
+    );
+    assert_eq!(
+        candidate.next(Some(held("a", 1)), at(114), &TIMES),
         LeaseStep::Wait(at(1)),
         "not later than needed"
     );
-    assert_eq!(candidate.next(held("a", 2), at(114), &TIMES), LeaseStep::Wait(at(2)), "it was renewed");
-    assert_eq!(candidate.next(held("a", 2), at(128), &TIMES), LeaseStep::Wait(at(1)));
-    assert_eq!(candidate.next(held("a", 2), at(129), &TIMES), LeaseStep::Take { clean: false });
+    assert_eq!(candidate.next(Some(held("a", 2)), at(114), &TIMES), LeaseStep::Wait(at(2)), "it was renewed");
+    assert_eq!(candidate.next(Some(held("a", 2)), at(128), &TIMES), LeaseStep::Wait(at(1)));
+    assert_eq!(candidate.next(Some(held("a", 2)), at(129), &TIMES), LeaseStep::Take { clean: false });
     let mut longer = held("a", 3);
-    longer.as_mut().unwrap().duration = at(60);
-    candidate.next(longer.clone(), at(130), &TIMES);
-    assert_eq!(candidate.next(longer, at(189), &TIMES), LeaseStep::Wait(at(1)), "its holder's time counts");
+    longer.duration = at(60);
+    candidate.next(Some(longer.clone()), at(130), &TIMES);
+    assert_eq!(
+        candidate.next(Some(longer), at(189), &TIMES),
+        LeaseStep::Wait(at(1)),
+        "its holder's time counts"
+    );
+}
+
+#[test]
+fn a_lease_that_somebody_deleted_keeps_others_out_for_as_long_as_it_said() {
+    let mut candidate = Candidate::default();
+    candidate.next(Some(held("a", 1)), at(100), &TIMES);
+    assert_eq!(candidate.next(None, at(101), &TIMES), LeaseStep::Wait(at(2)));
+    assert_eq!(candidate.next(None, at(114), &TIMES), LeaseStep::Wait(at(1)));
+    assert_eq!(candidate.next(None, at(115), &TIMES), LeaseStep::Create);
+}
+
+#[test]
+fn a_holder_that_does_not_say_for_how_long_is_given_the_usual_time() {
+    let mut candidate = Candidate::default();
+    let silent = SeenLease { duration: Duration::ZERO, ..held("a", 1) };
+    assert_eq!(candidate.next(Some(silent.clone()), at(100), &TIMES), LeaseStep::Wait(at(2)));
+    assert_eq!(candidate.next(Some(silent), at(115), &TIMES), LeaseStep::Take { clean: false });
 }
 
 #[test]
@@ -73,7 +98,7 @@ proptest! {
         for pause in looks {
             now += pause;
             let version = sent.iter().filter(|at| **at <= now).count() as u64;
-            let step = candidate.next(held("a", version), Duration::from_millis(now), &TIMES);
+            let step = candidate.next(Some(held("a", version)), Duration::from_millis(now), &TIMES);
             if matches!(step, LeaseStep::Take { .. }) {
                 let last = sent[usize::try_from(version).unwrap() - 1];
                 let deadline = Duration::from_millis(last) + TIMES.renew_deadline;

@@ -257,8 +257,12 @@ fn an_artifacts_digest_concerns_those_who_hold_it_and_its_task_and_not_itself() 
     let pushed = with(&artifact(), |artifact| artifact.status.digest = Some("sha256:aa".into()));
     let found = concerned(&rendered(), Some(&artifact()), Some(&pushed));
     assert_eq!(found, ["RenderTask edge/task", "Target edge/berlin"]);
-    let told = with(&artifact(), |artifact| artifact.status.chart_url = Some("oci://somewhere".into()));
+    let told = with(&artifact(), |artifact| artifact.status.chart_url = Some(artifact.address()));
     assert_eq!(concerned(&rendered(), Some(&artifact()), Some(&told)), NOBODY);
+    for spoilt in [None, Some("oci://somewhere".to_owned())] {
+        let spoilt = with(&told, |artifact| artifact.status.chart_url.clone_from(&spoilt));
+        assert_eq!(concerned(&rendered(), Some(&told), Some(&spoilt)), [artifact_actor()], "it heals");
+    }
 
     let mut world = rendered();
     world.render_bindings.insert(with(&binding(), |binding| binding.owner_kind = "Deployment".into()));

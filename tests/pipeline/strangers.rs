@@ -1,0 +1,282 @@
+//! Objects under our names or of our kinds that others made: adopted, left alone or told of, never overwritten.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use solar_controller::dev::registry::RegistryOperation;
+
+use crate::artifacts::{by_hand, held_by_a_person};
+use crate::scene::{
+    HERE, RELEASE, delete_target, install_platform, install_target, is_ready, kill_and_start, pass, ready,
+    tag, until_all_gone,
+};
+use crate::support::{REGISTRY, Simulation, on_paused_time, options};
+
+fn named(object: &Value) -> String {
+    object["metadata"]["name"].as_str().unwrap().to_owned()
+}
+
+fn release_artifact(sim: &Simulation) -> Value {
+    sim.server.objects("RenderArtifact").find(|artifact| artifact["spec"]["repository"] == RELEASE).unwrap()
+}
+
+fn binding_of(sim: &Simulation, artifact: &str) -> Value {
+    sim.server
+        .objects("RenderBinding")
+        .find(|binding| binding["spec"]["renderArtifactRef"]["name"] == artifact)
+        .unwrap()
+}
+
+/// What the Target says of its releases.
+fn rendered(sim: &Simulation, target: &str) -> String {
+    let said = sim.condition("Target", "fleet", target, "ReleasesRendered");
+    said.map(|(status, reason, message)| format!("{status} {reason} {message}")).unwrap_or_default()
+}
+
+/// Name of the release chart's artifact and of its binding by the Target `one`: the same in every run.
+async fn our_names() -> (String, String, String) {
+    let sim = ready().await;
+    let artifact = named(&release_artifact(&sim));
+    let names = (artifact.clone(), named(&binding_of(&sim, &artifact)), tag(&sim).unwrap());
+    sim.shut_down().await;
+    names
+}
+
+// ---- under our name, but not ours ----
+
+#[test]
+fn an_artifact_under_our_name_with_other_coordinates_is_told_of_and_never_overwritten() {
+    on_paused_time(|| async {
+        let (artifact, ..) = our_names().await;
+        let sim = Simulation::new();
+        install_platform(&sim);
+        sim.server.install(by_hand(&artifact, REGISTRY, "team/app", "v1")).unwrap();
+        sim.server.install(held_by_a_person("held", &artifact)).unwrap();
+        install_target(&sim, "one", "charts");
+        let says = |sim: &Simulation| {
+            let said = rendered(sim, "one");
+            said.starts_with("False") && said.contains("team/app") && said.contains(&artifact)
+        };
+        sim.until("the Target names the stranger", says).await;
+        let stranger = sim.server.get_object("RenderArtifact", "fleet", &artifact).unwrap();
+        pass(Duration::from_secs(3_600)).await;
+        let now = sim.server.get_object("RenderArtifact", "fleet", &artifact).unwrap();
+        assert_eq!(now["metadata"]["uid"], stranger["metadata"]["uid"]);
+        assert_eq!(now["spec"], stranger["spec"]);
+        assert_eq!(sim.server.count("RenderBinding"), 1, "no share: {}", sim.describe());
+        assert_eq!(sim.tags().len(), 0, "and no push");
+        assert!(says(&sim), "{}", rendered(&sim, "one"));
+        sim.delete(&format!("{HERE}/renderbindings/held")).await;
+        sim.until("the Target is ready", |sim| is_ready(sim, "one")).await;
+        sim.shut_down().await;
+    });
+}
+
+#[test]
+fn a_binding_under_our_name_for_another_artifact_is_told_of_and_never_overwritten() {
+    on_paused_time(|| async {
+        let (_, binding, _) = our_names().await;
+        let sim = Simulation::new();
+        install_platform(&sim);
+        sim.server.install(by_hand("theirs", REGISTRY, "team/app", "v1")).unwrap();
+        sim.server.install(held_by_a_person(&binding, "theirs")).unwrap();
+        install_target(&sim, "one", "charts");
+        let mend = format!("RenderBinding fleet/{binding}");
+        sim.until("the Target names it", |sim| {
+            let said = rendered(sim, "one");
+            said.contains(&mend) && said.contains("delete it")
+        })
+        .await;
+        pass(Duration::from_secs(3_600)).await;
+        let kept = sim.server.get_object("RenderBinding", "fleet", &binding).unwrap();
+        assert_eq!(kept["spec"]["ownerKind"], "Person");
+        assert_eq!(sim.server.count("RenderArtifact"), 1, "theirs lives: {}", sim.describe());
+        sim.delete(&format!("{HERE}/renderbindings/{binding}")).await;
+        sim.until("the Target is ready", |sim| is_ready(sim, "one")).await;
+        sim.shut_down().await;
+    });
+}
+
+// ---- the Go manager's, and an older version's ----
+
+/// What an earlier manager may have left differently, per kind.
+type Differs = fn(&mut Value);
+
+fn differences() -> Vec<(&'static str, Differs)> {
+    fn artifacts(object: &mut Value) -> bool {
+        object["kind"] == "RenderArtifact"
+    }
+    fn bindings(object: &mut Value) -> bool {
+        object["kind"] == "RenderBinding"
+    }
+    vec![
+        ("no digest", |object| {
+            if artifacts(object) {
+                object["status"].as_object_mut().unwrap().remove("digest");
+            }
+        }),
+        ("no status", |object| {
+            if artifacts(object) {
+                object.as_object_mut().unwrap().remove("status");
+            }
+        }),
+        ("no finalizer", |object| {
+            if artifacts(object) {
+                object["metadata"].as_object_mut().unwrap().remove("finalizers");
+            }
+        }),
+        ("no registry in the artifact", |object| {
+            if artifacts(object) {
+                object["spec"].as_object_mut().unwrap().remove("registryRef");
+            }
+        }),
+        ("no registry in the binding", |object| {
+            if bindings(object) {
+                object["spec"].as_object_mut().unwrap().remove("registryRef");
+            }
+        }),
+        ("no registry at all", |object| {
+            if artifacts(object) || bindings(object) {
+                object["spec"].as_object_mut().unwrap().remove("registryRef");
+            }
+        }),
+        ("a registry with its namespace", |object| {
+            if artifacts(object) || bindings(object) {
+                object["spec"]["registryRef"] = json!({ "name": "charts", "namespace": "fleet" });
+            }
+        }),
+        ("an owner that is no controller", |object| {
+            if bindings(object) {
+                let owner = &mut object["metadata"]["ownerReferences"][0];
+                owner["controller"] = json!(false);
+                owner.as_object_mut().unwrap().remove("blockOwnerDeletion");
+            }
+        }),
+        ("no owner", |object| {
+            if bindings(object) {
+                object["metadata"].as_object_mut().unwrap().remove("ownerReferences");
+            }
+        }),
+        ("another task", |object| {
+            if artifacts(object) {
+                object["spec"]["renderTaskRef"] = json!("render-of-an-older-version");
+            }
+        }),
+        ("labels and annotations", |object| {
+            if artifacts(object) || bindings(object) {
+                object["metadata"]["labels"] = json!({ "app.kubernetes.io/managed-by": "solar" });
+                object["metadata"]["annotations"] = json!({ "kept": "yes" });
+            }
+        }),
+    ]
+}
+
+#[test]
+fn what_another_manager_or_an_older_version_left_is_adopted_without_a_push_and_without_a_deletion() {
+    for row in 0..differences().len() {
+        on_paused_time(move || async move {
+            let (context, differs) = differences()[row];
+            let mut sim = ready().await;
+            let (tags, before) = (sim.store.all_tags(), release_artifact(&sim));
+            sim.server.fence("controller");
+            sim.store.fence("controller");
+            for kind in ["RenderArtifact", "RenderBinding"] {
+                for mut object in sim.server.objects(kind).collect::<Vec<_>>() {
+                    differs(&mut object);
+                    object["metadata"].as_object_mut().unwrap().remove("resourceVersion");
+                    sim.server.install(object).unwrap();
+                }
+            }
+            let left = release_artifact(&sim);
+            sim.store.clear_log();
+            kill_and_start(&mut sim, "controller", "next", options());
+            pass(Duration::from_secs(1_200)).await;
+            assert!(is_ready(&sim, "one"), "{context}: {}", sim.describe());
+            assert_eq!(sim.store.all_tags(), tags, "{context}");
+            assert_eq!(sim.store.count(RegistryOperation::PutManifest), 0, "{context}");
+            assert_eq!(sim.store.count(RegistryOperation::DeleteTag), 0, "{context}");
+            let now = release_artifact(&sim);
+            assert_eq!(now["metadata"]["uid"], left["metadata"]["uid"], "{context}: it is the same object");
+            assert_eq!(now["status"]["digest"], before["status"]["digest"], "{context}");
+            assert_eq!(now["status"]["chartURL"], before["status"]["chartURL"], "{context}");
+            assert_eq!(now["metadata"]["finalizers"], before["metadata"]["finalizers"], "{context}");
+            assert_eq!(now["spec"]["registryRef"]["name"], "charts", "{context}");
+            assert_eq!(
+                now["metadata"]["labels"], left["metadata"]["labels"],
+                "{context}: what others put on stays"
+            );
+            delete_target(&sim, "one").await;
+            until_all_gone(&sim).await;
+            sim.shut_down().await;
+        });
+    }
+}
+
+// ---- made by a person ----
+
+#[test]
+fn a_persons_artifact_that_a_person_holds_is_left_alone_but_for_what_protects_it() {
+    on_paused_time(|| async {
+        let sim = ready().await;
+        let requests = sim.store.log().len();
+        sim.server.install(by_hand("by-hand", REGISTRY, "team/app", "v1")).unwrap();
+        sim.server.install(held_by_a_person("held", "by-hand")).unwrap();
+        let made = sim.server.get_object("RenderArtifact", "fleet", "by-hand").unwrap();
+        pass(Duration::from_secs(3_600)).await;
+        let now = sim.server.get_object("RenderArtifact", "fleet", "by-hand").unwrap();
+        assert_eq!(now["spec"], made["spec"]);
+        assert_eq!(now["metadata"]["finalizers"], json!([solar_api::names::RENDER_ARTIFACT_FINALIZER]));
+        assert_eq!(now["status"]["chartURL"], format!("oci://{REGISTRY}/team/app:v1"));
+        assert_eq!(sim.store.log().len(), requests, "no request for it");
+        let held = sim.server.get_object("RenderBinding", "fleet", "held").unwrap();
+        assert_eq!(held["metadata"]["finalizers"], Value::Null);
+        sim.shut_down().await;
+    });
+}
+
+#[test]
+fn a_persons_binding_holds_a_targets_tag_and_its_end_lets_the_tag_go() {
+    on_paused_time(|| async {
+        let sim = ready().await;
+        let artifact = named(&release_artifact(&sim));
+        sim.server.install(held_by_a_person("held", &artifact)).unwrap();
+        pass(Duration::from_secs(10)).await;
+        delete_target(&sim, "one").await;
+        pass(Duration::from_secs(3_600)).await;
+        assert!(tag(&sim).is_some(), "it is held: {}", sim.describe());
+        assert_eq!(sim.server.count("RenderArtifact"), 1, "the bootstrap chart's is gone");
+        sim.delete(&format!("{HERE}/renderbindings/held")).await;
+        until_all_gone(&sim).await;
+        sim.shut_down().await;
+    });
+}
+
+/// A binding of a Target that is not there, by API read, holds nothing; one that is, holds.
+#[test]
+fn a_persons_binding_for_a_target_that_is_not_there_is_removed_and_its_artifact_goes() {
+    on_paused_time(|| async {
+        let sim = ready().await;
+        let dangling = |name: &str, owner: &str, namespace: &str| {
+            let mut binding = held_by_a_person(name, "by-hand");
+            binding["spec"]["ownerKind"] = json!("Target");
+            binding["spec"]["ownerName"] = json!(owner);
+            binding["spec"]["ownerNamespace"] = json!(namespace);
+            binding
+        };
+        sim.server.install(by_hand("by-hand", REGISTRY, "team/app", "v1")).unwrap();
+        // The last ones are names that no object can have: nothing is asked for them.
+        let owners =
+            [("nobody", "fleet"), ("../../secrets/push", "fleet"), ("one?x=", "fleet"), ("one", "../fleet")];
+        for (index, (owner, namespace)) in owners.iter().enumerate() {
+            sim.server.install(dangling(&format!("dangling-{index}"), owner, namespace)).unwrap();
+        }
+        pass(Duration::from_secs(1_200)).await;
+        let left = |sim: &Simulation| {
+            sim.server.objects("RenderBinding").filter(|it| named(it).starts_with("dangling")).count()
+        };
+        assert_eq!(left(&sim), 0, "{}", sim.describe());
+        assert!(sim.server.get_object("RenderArtifact", "fleet", "by-hand").is_none(), "{}", sim.describe());
+        assert!(is_ready(&sim, "one"));
+        sim.shut_down().await;
+    });
+}
