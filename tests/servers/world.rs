@@ -495,6 +495,8 @@ impl World {
         command.arg("run").arg("--kubeconfig").arg(kubeconfig);
         command.args(["--health-bind-address", "127.0.0.1:0", "--metrics-bind-address", "127.0.0.1:0"]);
         command.args(["--log-format", "json", "--takeover-wait", "0s"]);
+        // A chart whose Target goes at the same moment may never be seen bound; nothing here restores a backup.
+        command.args(["--unbound-grace", "5s"]);
         let namespaces = NAMESPACES.map(|name| self.namespace(name)).join(",");
         command.args(["--watch-namespace", &namespaces]);
         command.args(["--leader-election-namespace", &self.namespace("platform")]).args(more);
