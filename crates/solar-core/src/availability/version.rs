@@ -15,8 +15,8 @@ use crate::overlay::Moment;
 use crate::record::ComponentVersionRecord;
 use crate::schedule::next_time;
 
-/// A check whose time fell into the last moments before the start is made up for: the process before may have ended in
-/// the middle of it, or have been gone already.
+/// A check whose time fell into the last moments before this process began to lead is made up for: the one before may have
+/// ended in the middle of it, or have been gone already.
 const LOOK_BACK: Duration = Duration::from_secs(30);
 /// How long after the time that it was told a version asks again, should the check not have begun by itself.
 const ASK_AGAIN: Duration = Duration::from_secs(2);
@@ -259,7 +259,7 @@ fn due(
         return now.moment;
     }
     // The last check as the wall clock counts now, however it was set since.
-    let ago = memory.last.map_or(now.moment + LOOK_BACK, |last| now.moment.saturating_sub(last));
+    let ago = memory.last.map_or(now.moment.saturating_sub(now.began) + LOOK_BACK, |last| now.moment.saturating_sub(last));
     let last = now.wall.checked_sub(ago).unwrap_or(Timestamp::MIN);
     let regular = moment_of(next_time(&version.meta.uid, last, options.interval), now);
     match missing(&version.status, &subject.reference()) {

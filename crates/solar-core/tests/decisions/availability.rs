@@ -319,6 +319,7 @@ struct Play {
     version: ComponentVersionRecord,
     memory: Memory,
     moment: Duration,
+    began: Duration,
     /// Wall time at the start of the process.
     wall: Timestamp,
     writes: usize,
@@ -331,14 +332,16 @@ impl Play {
             world: world(Some("descriptors.example")),
             version,
             memory: Memory::default(),
-            moment: Duration::from_secs(0),
+            moment: Duration::ZERO,
+            began: Duration::ZERO,
             wall: at(1_000_000),
             writes: 0,
         }
     }
 
     fn now(&self) -> Now {
-        Now { moment: self.moment, wall: self.wall.checked_add(self.moment).unwrap() }
+        let wall = self.wall.checked_add(self.moment).unwrap();
+        Now { moment: self.moment, began: self.began, wall }
     }
 
     fn step(&mut self) -> Step {
@@ -379,6 +382,7 @@ impl Play {
     fn restart(&mut self) {
         self.wall = self.now().wall;
         self.moment = Duration::ZERO;
+        self.began = Duration::ZERO;
         self.memory = Memory::default();
     }
 
@@ -628,14 +632,28 @@ fn a_restart_loop_every_minute_checks_everybody_once_in_each_interval() {
 
 #[test]
 fn a_restart_with_ten_thousand_versions_checks_few_at_once_and_all_within_an_interval() {
+    begin_with_ten_thousand(Duration::ZERO);
+}
+
+#[test]
+fn one_that_stood_by_for_an_hour_checks_few_at_once_and_none_of_them_long_due() {
+    begin_with_ten_thousand(Duration::from_secs(3_600));
+}
+
+/// A process that begins to do the work at `began`.
+fn begin_with_ten_thousand(began: Duration) {
     let (mut at_once, mut later) = (0, [0_u32; 10]);
     for number in 0..10_000 {
         let mut play = Play::new(status(Some(AVAILABLE), None));
         play.version.meta.uid = format!("uid-{number}").into();
+        (play.moment, play.began) = (began, began);
         match play.settle() {
-            Step::Ask { .. } => at_once += 1,
+            Step::Ask { due, .. } => {
+                assert!(began.saturating_sub(due) <= Duration::from_secs(30), "{due:?}");
+                at_once += 1;
+            }
             step => {
-                let until = until(&step);
+                let until = until(&step).saturating_sub(began);
                 assert!(until <= INTERVAL, "{until:?}");
                 later[usize::try_from(until.as_secs() / 30).unwrap().min(9)] += 1;
             }
