@@ -97,14 +97,14 @@ fn observe(pass: &Pass<ComponentVersionKind>) -> Option<Seen> {
 }
 
 fn take_in_answers(pass: &mut Pass<ComponentVersionKind>) {
-    let now = pass.now();
+    let (now, interval) = (pass.now(), pass.shared.options.availability.interval);
     let admission = pass.answers.remove(&registry_actor::key());
     let result = pass.answers.remove(&registry_actor::results_key());
     let mut memory = pass.memory();
     match admission {
         Some((Answer::Check(CheckAdmission::Started), _)) => memory.core.started(now),
         Some((Answer::Check(CheckAdmission::Throttled { retry_after }), _)) => {
-            memory.core.throttled(retry_after, now);
+            memory.core.throttled(retry_after, now, interval);
         }
         _ => {}
     }

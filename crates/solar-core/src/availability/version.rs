@@ -82,10 +82,11 @@ impl Memory {
         self.asked = Asked::Running { until: now + NO_RESULT };
     }
 
-    /// The check will begin in about `retry_after`.
-    pub fn throttled(&mut self, retry_after: Duration, now: Moment) {
+    /// The check will begin in about `retry_after`. Whoever said so may be gone by then, so it is asked again after
+    /// `interval` at the latest.
+    pub fn throttled(&mut self, retry_after: Duration, now: Moment, interval: Duration) {
         if let Asked::Waiting { until, .. } = &mut self.asked {
-            *until = now + retry_after + ASK_AGAIN;
+            *until = now + retry_after.min(interval) + ASK_AGAIN;
         }
     }
 
@@ -203,7 +204,7 @@ fn take_in_result(
     memory.answered.clone_from(&checked.recheck);
     let reference = subject.reference();
     match checked.finding {
-        Finding::Absent if missing(&version.status, &reference).is_none() => {
+        Finding::Absent if missing(&version.status, &reference, version.meta.generation).is_none() => {
             memory.missing_from = Some(checked.at);
         }
         Finding::Absent => {}
@@ -262,7 +263,7 @@ fn due(
     let ago = memory.last.map_or(now.moment.saturating_sub(now.began) + LOOK_BACK, |last| now.moment.saturating_sub(last));
     let last = now.wall.checked_sub(ago).unwrap_or(Timestamp::MIN);
     let regular = moment_of(next_time(&version.meta.uid, last, options.interval), now);
-    match missing(&version.status, &subject.reference()) {
+    match missing(&version.status, &subject.reference(), version.meta.generation) {
         Some(Missing::Since(since)) => {
             let red = since.checked_add(options.grace).unwrap_or(Timestamp::MAX);
             let seen = memory.missing_from.map_or(Moment::ZERO, |from| from + options.grace);
