@@ -97,14 +97,14 @@ fn observe(pass: &Pass<ComponentVersionKind>) -> Option<Seen> {
 }
 
 fn take_in_answers(pass: &mut Pass<ComponentVersionKind>) {
-    let now = pass.now();
+    let (now, interval) = (pass.now(), pass.shared.options.availability.interval);
     let admission = pass.answers.remove(&registry_actor::key());
     let result = pass.answers.remove(&registry_actor::results_key());
     let mut memory = pass.memory();
     match admission {
         Some((Answer::Check(CheckAdmission::Started), _)) => memory.core.started(now),
         Some((Answer::Check(CheckAdmission::Throttled { retry_after }), _)) => {
-            memory.core.throttled(retry_after, now);
+            memory.core.throttled(retry_after, now, interval);
         }
         _ => {}
     }
@@ -118,7 +118,11 @@ async fn check(pass: &Pass<ComponentVersionKind>) -> Result<Option<Duration>, Pa
     let options = pass.shared.options.availability;
     for _ in 0..MOST_STEPS {
         let Some(Seen { version, subject, .. }) = observe(pass) else { return Ok(None) };
-        let now = Now { moment: pass.now(), wall: pass.shared.clock.wall_exact() };
+        let now = Now {
+            moment: pass.now(),
+            began: pass.shared.began(),
+            wall: pass.shared.clock.wall_exact(),
+        };
         let step = availability::next(&version, &subject, &mut pass.memory().core, now, &options);
         tracing::debug!(?step, "the next step");
         match step {

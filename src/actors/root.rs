@@ -429,7 +429,7 @@ impl Root {
     fn lead(&mut self, lead: Lead) {
         let now = self.shared.clock.elapsed();
         let wait = if lead.clean { Duration::ZERO } else { self.shared.options.takeover_wait };
-        let is_news = self.shared.term.set(Term { quiet_until: now + wait }).is_ok();
+        let is_news = self.shared.term.set(Term { began: now, quiet_until: now + wait }).is_ok();
         if is_news && matches!(*self.state.borrow(), State::Syncing(_) | State::Standby) {
             self.tell_progress();
             self.open_gate();

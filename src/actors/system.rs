@@ -182,6 +182,8 @@ pub struct Shared {
 /// The time in which this process does the work.
 #[derive(Clone, Copy, Debug)]
 pub struct Term {
+    /// Since when it does.
+    pub began: Moment,
     /// Requests of an earlier process may land until then.
     pub quiet_until: Moment,
 }
@@ -205,7 +207,7 @@ impl Shared {
         let slots = Slots::new(options.max_concurrent_reconciles);
         let term = OnceLock::new();
         if !options.standby {
-            let _ = term.set(Term { quiet_until: options.takeover_wait });
+            let _ = term.set(Term { began: Moment::ZERO, quiet_until: options.takeover_wait });
         }
         Self {
             options,
@@ -234,6 +236,11 @@ impl Shared {
     /// Whether this process does the work, and does not stand by.
     pub fn leads(&self) -> bool {
         self.term.get().is_some()
+    }
+
+    /// Since when this process does the work; the beginning, while it stands by.
+    pub fn began(&self) -> Moment {
+        self.term.get().map_or(Moment::ZERO, |term| term.began)
     }
 
     /// Until when requests of an earlier process may land; the beginning, while this one stands by.

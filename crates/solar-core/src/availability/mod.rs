@@ -34,6 +34,8 @@ pub struct AvailabilityOptions {
 pub struct Now {
     /// Time since the process started, which never jumps.
     pub moment: Moment,
+    /// When this process began to do the work: what it stood by before is no time in which it saw to anything.
+    pub began: Moment,
     /// Wall time, to the fraction of a second.
     pub wall: Timestamp,
 }

@@ -74,11 +74,10 @@ pub fn judge(status: &ComponentVersionStatus, judged: Judged<'_>, grace: Duratio
         Finding::NoRegistry(why) => {
             (Wanted::unknown(reason::TYPE, reason::REGISTRY_NOT_CONFIGURED, why), None)
         }
-        Finding::Absent => match missing(status, reference) {
-            None => {
-                let since = full_second(at);
-                (pending(reference, since, grace), Some(since))
-            }
+        Finding::Absent => match missing(status, reference, judged.generation) {
+            None => begun(reference, at, grace),
+            // The clock was ahead when it began, and has been set back: nobody knows how long ago that is.
+            Some(Missing::Since(since)) if since > full_second(at) => begun(reference, at, grace),
             Some(Missing::Red) => {
                 // Nothing of it changes but the generation that it is true of.
                 observe(&mut next, judged.generation);
@@ -109,10 +108,21 @@ pub(super) enum Missing {
     Red,
 }
 
-/// Whether `status` says that `reference` is missing.
-pub(super) fn missing(status: &ComponentVersionStatus, reference: &str) -> Option<Missing> {
+/// Whether `status` says that `reference` is missing, which is that of a version of this generation.
+///
+/// Words that name no reference at all are those of another author: they hold for the generation that they were true of.
+pub(super) fn missing(
+    status: &ComponentVersionStatus,
+    reference: &str,
+    generation: i64,
+) -> Option<Missing> {
     let available = condition::find(&status.conditions, reason::TYPE)?;
-    if !available.message.contains(reference) {
+    let is_of_this = if names_any(&available.message) {
+        names(&available.message, reference)
+    } else {
+        available.observed_generation == Some(generation)
+    };
+    if !is_of_this {
         return None;
     }
     if available.status == Status::False.as_str() {
@@ -122,6 +132,28 @@ pub(super) fn missing(status: &ComponentVersionStatus, reference: &str) -> Optio
     let pends = available.status == Status::Unknown.as_str()
         && available.reason == reason::DESCRIPTOR_MISSING_PENDING;
     pends.then_some(Missing::Since(since.0))
+}
+
+/// Whether `reference` stands in `message` by itself, and not as a part of another.
+fn names(message: &str, reference: &str) -> bool {
+    let goes_on_before = |before: &str| {
+        before.ends_with(|c: char| c.is_alphanumeric() || matches!(c, '.' | '-' | '_' | '/' | ':' | '@' | ']'))
+    };
+    let goes_on_behind = |behind: &str| behind.starts_with(char::is_alphanumeric);
+    message
+        .match_indices(reference)
+        .any(|(at, _)| !goes_on_before(&message[..at]) && !goes_on_behind(&message[at + reference.len()..]))
+}
+
+/// Whether a reference by digest stands in `message`, whichever it is.
+fn names_any(message: &str) -> bool {
+    ["@sha256:", "@sha512:"].iter().any(|digest| message.contains(digest))
+}
+
+/// The grace period begins.
+fn begun(reference: &str, at: Timestamp, grace: Duration) -> (Wanted, Option<Timestamp>) {
+    let since = full_second(at);
+    (pending(reference, since, grace), Some(since))
 }
 
 fn observe(status: &mut ComponentVersionStatus, generation: i64) {

@@ -15,8 +15,8 @@ use crate::overlay::Moment;
 use crate::record::ComponentVersionRecord;
 use crate::schedule::next_time;
 
-/// A check whose time fell into the last moments before the start is made up for: the process before may have ended in
-/// the middle of it, or have been gone already.
+/// A check whose time fell into the last moments before this process began to lead is made up for: the one before may have
+/// ended in the middle of it, or have been gone already.
 const LOOK_BACK: Duration = Duration::from_secs(30);
 /// How long after the time that it was told a version asks again, should the check not have begun by itself.
 const ASK_AGAIN: Duration = Duration::from_secs(2);
@@ -82,10 +82,11 @@ impl Memory {
         self.asked = Asked::Running { until: now + NO_RESULT };
     }
 
-    /// The check will begin in about `retry_after`.
-    pub fn throttled(&mut self, retry_after: Duration, now: Moment) {
+    /// The check will begin in about `retry_after`. Whoever said so may be gone by then, so it is asked again after
+    /// `interval` at the latest.
+    pub fn throttled(&mut self, retry_after: Duration, now: Moment, interval: Duration) {
         if let Asked::Waiting { until, .. } = &mut self.asked {
-            *until = now + retry_after + ASK_AGAIN;
+            *until = now + retry_after.min(interval) + ASK_AGAIN;
         }
     }
 
@@ -203,7 +204,7 @@ fn take_in_result(
     memory.answered.clone_from(&checked.recheck);
     let reference = subject.reference();
     match checked.finding {
-        Finding::Absent if missing(&version.status, &reference).is_none() => {
+        Finding::Absent if missing(&version.status, &reference, version.meta.generation).is_none() => {
             memory.missing_from = Some(checked.at);
         }
         Finding::Absent => {}
@@ -259,10 +260,10 @@ fn due(
         return now.moment;
     }
     // The last check as the wall clock counts now, however it was set since.
-    let ago = memory.last.map_or(now.moment + LOOK_BACK, |last| now.moment.saturating_sub(last));
+    let ago = memory.last.map_or(now.moment.saturating_sub(now.began) + LOOK_BACK, |last| now.moment.saturating_sub(last));
     let last = now.wall.checked_sub(ago).unwrap_or(Timestamp::MIN);
     let regular = moment_of(next_time(&version.meta.uid, last, options.interval), now);
-    match missing(&version.status, &subject.reference()) {
+    match missing(&version.status, &subject.reference(), version.meta.generation) {
         Some(Missing::Since(since)) => {
             let red = since.checked_add(options.grace).unwrap_or(Timestamp::MAX);
             let seen = memory.missing_from.map_or(Moment::ZERO, |from| from + options.grace);

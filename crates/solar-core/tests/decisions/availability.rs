@@ -90,9 +90,22 @@ fn row_404_without_pending_or_false_starts_the_grace_period() {
 #[test]
 fn row_404_within_the_grace_period_changes_nothing() {
     let before = status(Some(PENDING), Some(10_000));
-    for now in [at(10_000), at(10_899), Timestamp::new(10_899, 999_999_999).unwrap(), at(9_000)] {
+    for now in [at(10_000), at(10_899), Timestamp::new(10_899, 999_999_999).unwrap()] {
         assert_eq!(judge(&before, judged(&Finding::Absent, now), GRACE), before, "{now}");
     }
+}
+
+#[test]
+fn row_404_before_the_start_of_the_grace_period_begins_it_anew() {
+    // The clock was a year ahead when pending began, and was set back.
+    let before = status(Some(PENDING), Some(31_000_000));
+    let next = judge(&before, judged(&Finding::Absent, at(10_000)), GRACE);
+    assert_eq!(short(&next), (PENDING.0.into(), PENDING.1.into(), Some(10_000)));
+    assert_eq!(next.conditions[0].last_transition_time.0, at(100));
+    // A start that was rounded up lies ahead by less than a second, and stays.
+    let rounded = status(Some(PENDING), Some(10_000));
+    let early = Timestamp::new(9_999, 500_000_000).unwrap();
+    assert_eq!(judge(&rounded, judged(&Finding::Absent, early), GRACE), rounded);
 }
 
 #[test]
@@ -134,6 +147,35 @@ fn what_is_said_of_another_reference_counts_for_nothing() {
         let next = judge(&before, judged, GRACE);
         assert_eq!(short(&next), (PENDING.0.into(), PENDING.1.into(), Some(50_000)), "{before:?}");
     }
+}
+
+#[test]
+fn a_reference_is_told_from_one_that_it_is_a_part_of() {
+    let longer = [format!("my.{REFERENCE}"), format!("my-{REFERENCE}"), format!("{REFERENCE}0")];
+    for other in longer {
+        for (available, since) in [(PENDING, Some(0)), (MISSING, None)] {
+            let mut before = status(Some(available), since);
+            before.conditions[0].message = format!("{other} is not in the registry");
+            let next = judge(&before, judged(&Finding::Absent, at(50_000)), GRACE);
+            assert_eq!(short(&next), (PENDING.0.into(), PENDING.1.into(), Some(50_000)), "{other}");
+        }
+    }
+    for message in [format!("({REFERENCE})"), format!("\"{REFERENCE}\", says it"), format!("gone: {REFERENCE}.")] {
+        let mut before = status(Some(PENDING), Some(10_000));
+        before.conditions[0].message = message;
+        assert_eq!(judge(&before, judged(&Finding::Absent, at(10_001)), GRACE), before);
+    }
+}
+
+#[test]
+fn words_that_name_no_reference_hold_for_the_generation_that_they_were_true_of() {
+    let mut before = status(Some(PENDING), Some(10_000));
+    before.conditions[0].message = "the manifest is not there (yet)".to_owned();
+    assert_eq!(judge(&before, judged(&Finding::Absent, at(10_001)), GRACE), before);
+    let red = judge(&before, judged(&Finding::Absent, at(10_900)), GRACE);
+    assert_eq!(short(&red).0, "False");
+    let edited = Judged { generation: 2, ..judged(&Finding::Absent, at(10_900)) };
+    assert_eq!(short(&judge(&before, edited, GRACE)), (PENDING.0.into(), PENDING.1.into(), Some(10_900)));
 }
 
 #[test]
@@ -319,9 +361,12 @@ struct Play {
     version: ComponentVersionRecord,
     memory: Memory,
     moment: Duration,
+    began: Duration,
     /// Wall time at the start of the process.
     wall: Timestamp,
     writes: usize,
+    /// It has asked for a check that has not ended.
+    waits: bool,
 }
 
 impl Play {
@@ -331,14 +376,17 @@ impl Play {
             world: world(Some("descriptors.example")),
             version,
             memory: Memory::default(),
-            moment: Duration::from_secs(0),
+            moment: Duration::ZERO,
+            began: Duration::ZERO,
             wall: at(1_000_000),
             writes: 0,
+            waits: false,
         }
     }
 
     fn now(&self) -> Now {
-        Now { moment: self.moment, wall: self.wall.checked_add(self.moment).unwrap() }
+        let wall = self.wall.checked_add(self.moment).unwrap();
+        Now { moment: self.moment, began: self.began, wall }
     }
 
     fn step(&mut self) -> Step {
@@ -356,7 +404,10 @@ impl Play {
                     self.writes += 1;
                     self.memory.written();
                 }
-                step => return step,
+                step => {
+                    self.waits |= matches!(step, Step::Ask { .. });
+                    return step;
+                }
             }
         }
         panic!("it writes again and again: {:?}", self.version.status)
@@ -371,6 +422,7 @@ impl Play {
         let subject = subject(&self.world, &self.version).unwrap();
         let (at, wall) = (self.moment, self.now().wall);
         let recheck = self.version.recheck.clone();
+        self.waits = false;
         self.memory.checked(Checked { mark: subject.mark, recheck, finding, at, wall });
         self.settle()
     }
@@ -379,7 +431,9 @@ impl Play {
     fn restart(&mut self) {
         self.wall = self.now().wall;
         self.moment = Duration::ZERO;
+        self.began = Duration::ZERO;
         self.memory = Memory::default();
+        self.waits = false;
     }
 
     fn wait(&mut self, time: Duration) {
@@ -564,7 +618,7 @@ fn a_changed_spec_is_checked_at_once() {
 fn who_was_told_to_wait_or_gets_no_result_asks_again() {
     let mut play = Play::new(status(None, None));
     assert!(play.asks());
-    play.memory.throttled(Duration::from_secs(100), play.moment);
+    play.memory.throttled(Duration::from_secs(100), play.moment, INTERVAL);
     assert_eq!(until(&play.settle()), Duration::from_secs(102));
     play.moment = Duration::from_secs(102);
     assert!(
@@ -578,10 +632,18 @@ fn who_was_told_to_wait_or_gets_no_result_asks_again() {
 }
 
 #[test]
+fn who_was_told_to_wait_for_longer_than_an_interval_asks_again_after_one() {
+    let mut play = Play::new(status(None, None));
+    assert!(play.asks());
+    play.memory.throttled(Duration::from_secs(100_000), play.moment, INTERVAL);
+    assert_eq!(until(&play.settle()), INTERVAL + Duration::from_secs(2));
+}
+
+#[test]
 fn an_edited_version_asks_anew_only_for_another_host() {
     let mut play = Play::new(status(None, None));
     assert!(play.asks());
-    play.memory.throttled(Duration::from_secs(100), play.moment);
+    play.memory.throttled(Duration::from_secs(100), play.moment, INTERVAL);
     play.version.descriptor.namespace = Some("moved".into());
     play.version.meta.generation = 2;
     assert!(matches!(play.settle(), Step::Wait(_)), "it keeps its place");
@@ -628,14 +690,28 @@ fn a_restart_loop_every_minute_checks_everybody_once_in_each_interval() {
 
 #[test]
 fn a_restart_with_ten_thousand_versions_checks_few_at_once_and_all_within_an_interval() {
+    begin_with_ten_thousand(Duration::ZERO);
+}
+
+#[test]
+fn one_that_stood_by_for_an_hour_checks_few_at_once_and_none_of_them_long_due() {
+    begin_with_ten_thousand(Duration::from_secs(3_600));
+}
+
+/// A process that begins to do the work at `began`.
+fn begin_with_ten_thousand(began: Duration) {
     let (mut at_once, mut later) = (0, [0_u32; 10]);
     for number in 0..10_000 {
         let mut play = Play::new(status(Some(AVAILABLE), None));
         play.version.meta.uid = format!("uid-{number}").into();
+        (play.moment, play.began) = (began, began);
         match play.settle() {
-            Step::Ask { .. } => at_once += 1,
+            Step::Ask { due, .. } => {
+                assert!(began.saturating_sub(due) <= Duration::from_secs(30), "{due:?}");
+                at_once += 1;
+            }
             step => {
-                let until = until(&step);
+                let until = until(&step).saturating_sub(began);
                 assert!(until <= INTERVAL, "{until:?}");
                 later[usize::try_from(until.as_secs() / 30).unwrap().min(9)] += 1;
             }
@@ -646,6 +722,13 @@ fn a_restart_with_ten_thousand_versions_checks_few_at_once_and_all_within_an_int
     assert!(later[..9].iter().all(|count| (850..1_150).contains(count)), "{later:?}");
 }
 
+/// With Registries of two hosts, one of which ends as the other.
+fn both() -> World {
+    let mut world = world(Some("descriptors.example"));
+    world.registries.insert(RegistryRecord::from(&registry("edge", "my", "my.descriptors.example")));
+    world
+}
+
 #[derive(Clone, Debug)]
 enum Event {
     Wait(u64),
@@ -653,6 +736,7 @@ enum Event {
     Restart,
     Jump(i64),
     Edit,
+    Host(bool),
     Registry(bool),
     Recheck(u8),
 }
@@ -664,6 +748,7 @@ fn event() -> impl Strategy<Value = Event> {
         1 => Just(Event::Restart),
         1 => (-4_000..0_i64).prop_map(Event::Jump),
         1 => Just(Event::Edit),
+        1 => any::<bool>().prop_map(Event::Host),
         1 => any::<bool>().prop_map(Event::Registry),
         1 => (0..3_u8).prop_map(Event::Recheck),
     ]
@@ -677,9 +762,11 @@ proptest! {
     #[test]
     fn red_only_after_a_full_grace_period_of_nothing_but_404(events in prop::collection::vec(event(), 1..80)) {
         let mut play = Play::new(status(None, None));
+        play.world = both();
         // Real time, which no jump of the wall clock touches.
         let mut real = Duration::ZERO;
-        let mut unbroken: Option<Duration> = None;
+        // What was found missing first and ever since, and when.
+        let mut unbroken: Option<(String, Duration)> = None;
         for event in events {
             let before = play.version.status.clone();
             match event {
@@ -695,17 +782,24 @@ proptest! {
                     let moved = play.version.descriptor.namespace.is_none();
                     play.version.descriptor.namespace = moved.then(|| "moved".into());
                     play.version.meta.generation += 1;
-                    unbroken = None;
+                }
+                Event::Host(longer) => {
+                    let host = if longer { "my.descriptors.example" } else { "descriptors.example" };
+                    if play.version.descriptor.registry.as_deref() != Some(host) {
+                        play.version.descriptor.registry = Some(host.into());
+                        play.version.meta.generation += 1;
+                    }
                 }
                 Event::Registry(there) => {
-                    play.world = world(there.then_some("descriptors.example"));
+                    play.world = if there { both() } else { world(None) };
                     if !there {
                         unbroken = None;
                     }
                 }
                 Event::Recheck(value) => play.version.recheck = Some(value.to_string().into()),
                 Event::Result(number) => {
-                    if !play.asks() {
+                    play.settle();
+                    if !play.waits || subject(&play.world, &play.version).is_err() {
                         continue;
                     }
                     let finding = match number {
@@ -714,7 +808,10 @@ proptest! {
                         _ => Finding::Absent,
                     };
                     unbroken = match finding {
-                        Finding::Absent => Some(unbroken.unwrap_or(real)),
+                        Finding::Absent => {
+                            let reference = subject(&play.world, &play.version).unwrap().reference();
+                            Some(unbroken.filter(|(of, _)| *of == reference).unwrap_or((reference, real)))
+                        }
                         _ => None,
                     };
                     play.result(finding.clone());
@@ -733,7 +830,7 @@ proptest! {
             let after = &play.version.status;
             let Some(condition) = after.conditions.first() else { continue };
             if condition.status == "False" {
-                let missing = unbroken.map(|since| real.saturating_sub(since));
+                let missing = unbroken.as_ref().map(|(_, since)| real.saturating_sub(*since));
                 prop_assert!(missing.is_some_and(|missing| missing >= GRACE), "red after {:?}", missing);
             }
             prop_assert_eq!(after.descriptor_missing_since.is_some(), condition.reason == "DescriptorMissingPending");
