@@ -399,7 +399,8 @@ impl World {
         self.asked(who).iter().filter(|asked| !["get", "list", "watch"].contains(&&*asked.verb)).count()
     }
 
-    /// How many patches a process sent after it was told that its Lease is another's; `None` if it was not told.
+    /// How many patches a process sent after it was told that its Lease is another's, which its last look at the Lease
+    /// tells, after a refused renewal; `None` if it was not told.
     pub fn patched_after_its_lease_was_lost(&self, who: &str) -> Option<usize> {
         let user = self.user(who);
         match &self.api {
@@ -408,15 +409,15 @@ impl World {
                     server.requests().into_iter().filter(|it| *it.actor == *user).collect();
                 let lost = requests
                     .iter()
-                    .rposition(|it| &*it.resource == "leases" && it.verb == Verb::Update && it.code == 409)?;
+                    .rposition(|it| &*it.resource == "leases" && it.verb == Verb::Get && it.code == 200)?;
                 Some(requests[lost..].iter().filter(|it| it.verb == Verb::Patch).count())
             }
             Api::Real(bed) => {
                 let events = bed.audited(&user);
                 let lost = events.iter().rfind(|event| {
                     event["objectRef"]["resource"] == "leases"
-                        && event["verb"] == "update"
-                        && event["responseStatus"]["code"] == 409
+                        && event["verb"] == "get"
+                        && event["responseStatus"]["code"] == 200
                 })?;
                 // Times of one clock, all written alike.
                 let told = text(&lost["stageTimestamp"]);

@@ -260,7 +260,9 @@ fn due(
         return now.moment;
     }
     // The last check as the wall clock counts now, however it was set since.
-    let ago = memory.last.map_or(now.moment.saturating_sub(now.began) + LOOK_BACK, |last| now.moment.saturating_sub(last));
+    let ago = memory
+        .last
+        .map_or(now.moment.saturating_sub(now.began) + LOOK_BACK, |last| now.moment.saturating_sub(last));
     let last = now.wall.checked_sub(ago).unwrap_or(Timestamp::MIN);
     let regular = moment_of(next_time(&version.meta.uid, last, options.interval), now);
     match missing(&version.status, &subject.reference(), version.meta.generation) {

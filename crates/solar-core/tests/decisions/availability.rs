@@ -160,7 +160,9 @@ fn a_reference_is_told_from_one_that_it_is_a_part_of() {
             assert_eq!(short(&next), (PENDING.0.into(), PENDING.1.into(), Some(50_000)), "{other}");
         }
     }
-    for message in [format!("({REFERENCE})"), format!("\"{REFERENCE}\", says it"), format!("gone: {REFERENCE}.")] {
+    for message in
+        [format!("({REFERENCE})"), format!("\"{REFERENCE}\", says it"), format!("gone: {REFERENCE}.")]
+    {
         let mut before = status(Some(PENDING), Some(10_000));
         before.conditions[0].message = message;
         assert_eq!(judge(&before, judged(&Finding::Absent, at(10_001)), GRACE), before);
