@@ -75,7 +75,8 @@ fn run_renders_tells_about_itself_ends_well_and_goes_on_where_it_ended() {
     // What the first one left, the second one finds: nothing is rendered twice, and everything can go.
     let tags = world.store.all_tags();
     let pushes = world.store.log().len();
-    let mut program = world.run(&[]);
+    // A chart whose Target goes at the same moment may never be seen bound.
+    let mut program = world.run(&["--unbound-grace", "5s"]);
     world.until("it is ready itself", &program.log, || program.health("/readyz").0 == 200);
     // It takes its bindings along itself.
     world.delete_all("Profile", "profiles");

@@ -143,9 +143,10 @@ pub fn a_process_whose_lease_is_taken_by_hand_ends(kind: Kind) {
     });
     world.patch(&lease(&world), &json!({ "spec": { "holderIdentity": "somebody" } }));
     assert_eq!(world.code(&mut first), Some(1));
-    // One or two may have been on their way while the answer was.
-    let late = world.patched_after_its_lease_was_lost("first").expect("it looked at its lease");
-    assert!(late <= 2, "{late} patches after the lease was lost");
+    // The embedded server notes no times, by which what was on its way could be told from what came later.
+    if kind == Kind::Real {
+        assert_eq!(world.patched_after_its_lease_was_lost("first"), Some(0));
+    }
     assert!(first.log.text().contains("was taken by another process"), "{}", first.log.text());
     assert_eq!(holder(&world), "somebody");
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use http::Request;
 use kube::Client;
-use kube_embedded::{Server, Verb};
+use kube_embedded::Server;
 use serde_json::{Value, json};
 use solar_controller::actors::pass::{PassHandle, Spawner};
 use solar_controller::dev::examples;
@@ -399,34 +399,20 @@ impl World {
         self.asked(who).iter().filter(|asked| !["get", "list", "watch"].contains(&&*asked.verb)).count()
     }
 
-    /// How many patches a process sent after it was told that its Lease is another's, which its last look at the Lease
-    /// tells, after a refused renewal; `None` if it was not told.
+    /// How many patches a process sent after it read last whose the Lease is; `None` if it never did. Those do not
+    /// count that arrive within 300 ms.
     pub fn patched_after_its_lease_was_lost(&self, who: &str) -> Option<usize> {
-        let user = self.user(who);
-        match &self.api {
-            Api::Embedded(server) => {
-                let requests: Vec<_> =
-                    server.requests().into_iter().filter(|it| *it.actor == *user).collect();
-                let lost = requests
-                    .iter()
-                    .rposition(|it| &*it.resource == "leases" && it.verb == Verb::Get && it.code == 200)?;
-                Some(requests[lost..].iter().filter(|it| it.verb == Verb::Patch).count())
-            }
-            Api::Real(bed) => {
-                let events = bed.audited(&user);
-                let lost = events.iter().rfind(|event| {
-                    event["objectRef"]["resource"] == "leases"
-                        && event["verb"] == "get"
-                        && event["responseStatus"]["code"] == 200
-                })?;
-                // Times of one clock, all written alike.
-                let told = text(&lost["stageTimestamp"]);
-                let late = events.iter().filter(|event| {
-                    event["verb"] == "patch" && text(&event["requestReceivedTimestamp"]) > told
-                });
-                Some(late.count())
-            }
-        }
+        let events = self.bed().audited(&self.user(who));
+        let lost = events
+            .iter()
+            .rfind(|event| event["objectRef"]["resource"] == "leases" && event["verb"] == "get")?;
+        let time = |event: &Value, field: &str| event[field].as_str()?.parse::<jiff::Timestamp>().ok();
+        // What it has sent by then may still be on its way.
+        let told = time(lost, "stageTimestamp")? + jiff::SignedDuration::from_millis(300);
+        let late = events
+            .iter()
+            .filter(|event| event["verb"] == "patch" && time(event, "requestReceivedTimestamp") > Some(told));
+        Some(late.count())
     }
 
     /// Waits until `level` holds.
