@@ -118,11 +118,8 @@ async fn check(pass: &Pass<ComponentVersionKind>) -> Result<Option<Duration>, Pa
     let options = pass.shared.options.availability;
     for _ in 0..MOST_STEPS {
         let Some(Seen { version, subject, .. }) = observe(pass) else { return Ok(None) };
-        let now = Now {
-            moment: pass.now(),
-            began: pass.shared.began(),
-            wall: pass.shared.clock.wall_exact(),
-        };
+        let now =
+            Now { moment: pass.now(), began: pass.shared.began(), wall: pass.shared.clock.wall_exact() };
         let step = availability::next(&version, &subject, &mut pass.memory().core, now, &options);
         tracing::debug!(?step, "the next step");
         match step {

@@ -111,7 +111,8 @@ impl Edge {
         told.unwrap_or_else(|late| {
             let looks = ["ocirepositories -n edge", "renderartifacts,targets -n fleet"];
             let shown = looks.map(|look| {
-                let arguments: Vec<&str> = ["get"].into_iter().chain(look.split(' ')).chain(["-o", "yaml"]).collect();
+                let arguments: Vec<&str> =
+                    ["get"].into_iter().chain(look.split(' ')).chain(["-o", "yaml"]).collect();
                 self.world.ok(&arguments)
             });
             panic!("{late}\n{}\n{}\n{}", shown.join("\n"), self.world.program.log(), self.source.log())
@@ -291,7 +292,8 @@ fn source_controller_fetches_what_the_charts_point_to_follows_changes_and_finds_
         assert_eq!(repository["spec"]["secretRef"]["name"], "charts-pull");
         assert_eq!(repository["spec"]["insecure"], true);
         let reference = &repository["spec"]["ref"];
-        let url = format!("{}:{}", repository["spec"]["url"].as_str().unwrap(), reference["tag"].as_str().unwrap());
+        let url =
+            format!("{}:{}", repository["spec"]["url"].as_str().unwrap(), reference["tag"].as_str().unwrap());
         let revision = edge.revision_of(&url).unwrap_or_else(|| panic!("no artifact is at {url}"));
         let (_, digest) = revision.split_once('@').unwrap();
         (url, edge.until_fetched(repository, digest))

@@ -80,9 +80,10 @@ pub fn changed_values_reach_the_targets_that_are_bound_and_no_others(kind: Kind)
         world.is_at("staging", 2) && world.is_at("lab", 2)
     });
     settled(&world, &program.log);
-    let versions = world.list("targets").into_iter().map(|it| {
-        (name(&it).to_owned(), it["status"]["bootstrapVersion"].as_i64().unwrap())
-    });
+    let versions = world
+        .list("targets")
+        .into_iter()
+        .map(|it| (name(&it).to_owned(), it["status"]["bootstrapVersion"].as_i64().unwrap()));
     let versions: Vec<_> = versions.collect();
     let expected = [("edge-1", 1), ("edge-2", 1), ("lab", 2), ("staging", 2)];
     assert_eq!(versions, expected.map(|(name, version)| (name.to_owned(), version)));
@@ -100,7 +101,9 @@ pub fn a_shared_tag_outlives_the_first_of_its_targets(kind: Kind) {
     let tags = world.tags();
     world.delete(&world.fleet("targets/edge-1"), "Background");
     world.until("one tag has gone", Some(&program.log), || {
-        world.is_gone(&world.fleet("targets/edge-1")) && world.tags().len() == tags.len() - 1 && world.agrees()
+        world.is_gone(&world.fleet("targets/edge-1"))
+            && world.tags().len() == tags.len() - 1
+            && world.agrees()
     });
     let gone: Vec<_> = tags.difference(&world.tags()).cloned().collect();
     assert!(gone[0].contains("edge-1"), "{gone:?}");
@@ -108,7 +111,9 @@ pub fn a_shared_tag_outlives_the_first_of_its_targets(kind: Kind) {
     world.delete(&world.fleet("targets/edge-2"), "Background");
     // The releases that only those two had go with it; staging prefers another to web-stable.
     world.until("its own tag and those of both releases have gone", Some(&program.log), || {
-        world.is_gone(&world.fleet("targets/edge-2")) && world.tags().len() == tags.len() - 4 && world.agrees()
+        world.is_gone(&world.fleet("targets/edge-2"))
+            && world.tags().len() == tags.len() - 4
+            && world.agrees()
     });
     assert!(world.all_ready());
 }
@@ -170,12 +175,16 @@ pub fn owners_go_in_the_foreground_and_in_the_background_with_all_that_they_own(
     let bindings = owned(&world, "releasebindings", &world.get(&path).unwrap());
     assert_eq!(bindings.len(), 1, "of edge-2");
     world.delete(&path, "Foreground");
-    world.until("the Profile is gone with its binding, and its Target goes on without", Some(&program.log), || {
-        world.is_gone(&path)
-            && world.is_gone(&world.fleet(&format!("releasebindings/{}", bindings[0])))
-            && world.is_at("edge-2", 2)
-            && world.agrees()
-    });
+    world.until(
+        "the Profile is gone with its binding, and its Target goes on without",
+        Some(&program.log),
+        || {
+            world.is_gone(&path)
+                && world.is_gone(&world.fleet(&format!("releasebindings/{}", bindings[0])))
+                && world.is_at("edge-2", 2)
+                && world.agrees()
+        },
+    );
 }
 
 fn fleet_path(world: &World) -> String {

@@ -1,8 +1,8 @@
 //! What goes wrong in clusters: the controller says so, comes through, and loses nothing.
 
 use std::process::Command;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use http::Request;
@@ -71,7 +71,9 @@ pub fn connections_that_are_cut_every_second_lose_nothing(kind: Kind) {
     world.install_examples();
     settled(&world, &program.log);
     touch(&world, "web-next", 5);
-    world.until("the change arrives", Some(&program.log), || world.is_at("staging", 2) && world.is_at("lab", 2));
+    world.until("the change arrives", Some(&program.log), || {
+        world.is_at("staging", 2) && world.is_at("lab", 2)
+    });
     seen(12);
     // An event that came while nobody watched is not lost.
     touch(&world, "web-stable", 6);
@@ -117,7 +119,9 @@ fn an_api_server_that_ends_in_the_middle_of_rendering_finds_the_work_go_on_when_
     cluster.start_api();
     world.until("it answers", Some(&program.log), || world.get(&world.fleet("releases/web-next")).is_some());
     touch(&world, "web-next", 5);
-    world.until("the change arrives", Some(&program.log), || world.is_at("staging", 2) && world.is_at("lab", 2));
+    world.until("the change arrives", Some(&program.log), || {
+        world.is_at("staging", 2) && world.is_at("lab", 2)
+    });
     settled(&world, &program.log);
     delete_everything(&world, &program.log);
 }
@@ -146,7 +150,8 @@ fn changes_and_deletions_that_etcd_has_forgotten_are_found_by_a_new_list() {
     world.install_examples();
     let program = world.run("run", &ALONE);
     settled(&world, &program.log);
-    let lists = || world.asked("run").iter().filter(|it| it.verb == "list" && it.resource == "releases").count();
+    let lists =
+        || world.asked("run").iter().filter(|it| it.verb == "list" && it.resource == "releases").count();
     let before = lists();
     assert!(before > 0);
     // While it sleeps its watches end and what they would resume from is forgotten.
@@ -232,7 +237,8 @@ fn requests_that_are_turned_away_by_priority_and_fairness_are_sent_again() {
 fn write_token(world: &World, path: &std::path::Path) {
     let accounts = format!("/api/v1/namespaces/{}/serviceaccounts", world.namespace("platform"));
     world.ensure(&accounts, &json!({ "metadata": { "name": "controller" } }));
-    let request = Request::post(format!("{accounts}/controller/token")).header("content-type", "application/json");
+    let request =
+        Request::post(format!("{accounts}/controller/token")).header("content-type", "application/json");
     let body = json!({ "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": { "audiences": [] } });
     let answer = world.send(request, &body).unwrap();
     std::fs::write(path, answer["status"]["token"].as_str().unwrap()).unwrap();
@@ -272,7 +278,9 @@ fn a_token_that_is_not_taken_any_more_is_said_and_its_successor_is_used() {
     });
     write_token(&world, &token);
     // The file is read again within a minute.
-    world.until("the change arrives", Some(&program.log), || world.is_at("staging", 2) && world.is_at("lab", 2));
+    world.until("the change arrives", Some(&program.log), || {
+        world.is_at("staging", 2) && world.is_at("lab", 2)
+    });
     settled(&world, &program.log);
     let secret = std::fs::read_to_string(&token).unwrap();
     assert!(!program.log.text().contains(&secret));
@@ -314,15 +322,20 @@ fn writes_that_a_policy_refuses_are_said_and_made_when_it_is_gone() {
         "spec": {},
     });
     world.until("the policy is in force", None, || {
-        let request = Request::post(world.fleet("rendertasks?dryRun=All")).header("content-type", "application/json");
+        let request =
+            Request::post(world.fleet("rendertasks?dryRun=All")).header("content-type", "application/json");
         world.send(request, &probe).is_err_and(|(_, message)| message.contains("on holiday"))
     });
     let program = world.run("run", &ALONE);
     world.install_examples();
     until_it_says(&world, &program.log, "the auditors are on holiday");
     assert!(world.list("rendertasks").is_empty() && world.tags().is_empty());
-    let told: Vec<_> = world.list("targets").iter().map(|it| it["status"]["conditions"].to_string()).collect();
-    assert!(told.iter().all(|conditions| !conditions.contains("\"type\":\"Ready\",\"status\":\"True\"")), "{told:?}");
+    let told: Vec<_> =
+        world.list("targets").iter().map(|it| it["status"]["conditions"].to_string()).collect();
+    assert!(
+        told.iter().all(|conditions| !conditions.contains("\"type\":\"Ready\",\"status\":\"True\"")),
+        "{told:?}"
+    );
     world.delete(&format!("{api}/validatingadmissionpolicybindings/refused"), "Background");
     world.delete(&format!("{api}/validatingadmissionpolicies/refused"), "Background");
     settled(&world, &program.log);
@@ -337,7 +350,9 @@ fn definitions_that_come_after_the_start_are_waited_for_by_name() {
     let program = world.run("run", &[]);
     world.until("missing kinds are named", Some(&program.log), || {
         let (code, text) = program.health("/readyz");
-        code == 503 && text.contains("Target is not listed yet\n") && text.contains("Registry is not listed yet\n")
+        code == 503
+            && text.contains("Target is not listed yet\n")
+            && text.contains("Registry is not listed yet\n")
     });
     until_it_says(&world, &program.log, "install the definitions of crds/");
     assert_eq!(program.health("/healthz").0, 200);

@@ -261,7 +261,8 @@ impl World {
         let renamed = |value: &Value| {
             let mut text = value.to_string();
             for namespace in NAMESPACES {
-                text = text.replace(&format!("\"{namespace}\""), &format!("\"{}\"", self.namespace(namespace)));
+                text =
+                    text.replace(&format!("\"{namespace}\""), &format!("\"{}\"", self.namespace(namespace)));
             }
             serde_json::from_str::<Value>(&text).unwrap()
         };
@@ -325,7 +326,10 @@ impl World {
         artifacts
             .filter_map(|it| {
                 let (spec, digest) = (&it["spec"], it["status"]["digest"].as_str()?);
-                Some((format!("{}:{}", spec["repository"].as_str()?, spec["tag"].as_str()?), digest.to_owned()))
+                Some((
+                    format!("{}:{}", spec["repository"].as_str()?, spec["tag"].as_str()?),
+                    digest.to_owned(),
+                ))
             })
             .collect()
     }
@@ -333,8 +337,9 @@ impl World {
     /// Whether registry and artifacts tell the same.
     pub fn agrees(&self) -> bool {
         let tags = self.store.all_tags().into_iter();
-        let tags: BTreeMap<String, String> =
-            tags.map(|((repository, tag), digest)| (format!("{repository}:{tag}"), digest.to_string())).collect();
+        let tags: BTreeMap<String, String> = tags
+            .map(|((repository, tag), digest)| (format!("{repository}:{tag}"), digest.to_string()))
+            .collect();
         tags == self.artifacts() && tags.len() == self.list("renderartifacts").len()
     }
 
@@ -343,7 +348,9 @@ impl World {
         let changes = |operation| {
             matches!(
                 operation,
-                RegistryOperation::PutManifest | RegistryOperation::DeleteTag | RegistryOperation::DeleteDigest
+                RegistryOperation::PutManifest
+                    | RegistryOperation::DeleteTag
+                    | RegistryOperation::DeleteDigest
             )
         };
         self.store.log().iter().filter(|it| changes(it.operation)).count()
@@ -409,9 +416,9 @@ impl World {
             for it in self.list(&crd.spec.names.plural) {
                 let meta = &it["metadata"];
                 let conditions = it["status"]["conditions"].as_array().cloned().unwrap_or_default();
-                let conditions = conditions.iter().map(|it| {
-                    format!("{}={} {}: {}", it["type"], it["status"], it["reason"], it["message"])
-                });
+                let conditions = conditions
+                    .iter()
+                    .map(|it| format!("{}={} {}: {}", it["type"], it["status"], it["reason"], it["message"]));
                 lines.push(format!(
                     "{} {}: {} {} {}",
                     crd.spec.names.kind,
@@ -491,5 +498,7 @@ pub fn name(object: &Value) -> &str {
 pub fn is_ready(target: &Value) -> bool {
     let conditions = target["status"]["conditions"].as_array().cloned().unwrap_or_default();
     let ready = conditions.iter().find(|condition| condition["type"] == "Ready");
-    ready.is_some_and(|it| it["status"] == "True" && it["observedGeneration"] == target["metadata"]["generation"])
+    ready.is_some_and(|it| {
+        it["status"] == "True" && it["observedGeneration"] == target["metadata"]["generation"]
+    })
 }

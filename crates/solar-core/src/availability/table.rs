@@ -111,11 +111,7 @@ pub(super) enum Missing {
 /// Whether `status` says that `reference` is missing, which is that of a version of this generation.
 ///
 /// Words that name no reference at all are those of another author: they hold for the generation that they were true of.
-pub(super) fn missing(
-    status: &ComponentVersionStatus,
-    reference: &str,
-    generation: i64,
-) -> Option<Missing> {
+pub(super) fn missing(status: &ComponentVersionStatus, reference: &str, generation: i64) -> Option<Missing> {
     let available = condition::find(&status.conditions, reason::TYPE)?;
     let is_of_this = if names_any(&available.message) {
         names(&available.message, reference)
@@ -137,7 +133,8 @@ pub(super) fn missing(
 /// Whether `reference` stands in `message` by itself, and not as a part of another.
 fn names(message: &str, reference: &str) -> bool {
     let goes_on_before = |before: &str| {
-        before.ends_with(|c: char| c.is_alphanumeric() || matches!(c, '.' | '-' | '_' | '/' | ':' | '@' | ']'))
+        before
+            .ends_with(|c: char| c.is_alphanumeric() || matches!(c, '.' | '-' | '_' | '/' | ':' | '@' | ']'))
     };
     let goes_on_behind = |behind: &str| behind.starts_with(char::is_alphanumeric);
     message
