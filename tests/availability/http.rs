@@ -247,7 +247,12 @@ fn every_answer_of_a_registry_ends_in_its_row_and_is_asked_for_once() {
         }
         for (status, headers, says) in [
             (403, &[][..], "403"),
-            (429, &[("retry-after", "3600")][..], "429: too many requests"),
+            (
+                429,
+                &[("retry-after", "3600")][..],
+                "429: too many requests; it asks to be left alone for 3600 s",
+            ),
+            (429, &[][..], "429: too many requests"),
             (500, &[][..], "500"),
             (503, &[][..], "503"),
             (410, &[][..], "410"),

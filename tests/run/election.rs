@@ -135,6 +135,54 @@ fn a_process_that_was_stopped_for_longer_than_its_lease_writes_nothing_when_it_w
 }
 
 #[test]
+fn only_the_process_that_leads_looks_for_descriptors() {
+    const MANY: usize = 60;
+    let often = [&SHORT[..], &["--componentversion-availability-interval", "1s"]].concat();
+    let world = World::new(&[]);
+    let ready = |program: &Program| program.health("/readyz").1;
+    let heads = || world.store.count(RegistryOperation::HeadManifest);
+    let fleet = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": "fleet" } });
+    world.server.install(fleet).unwrap();
+    world.install_descriptor();
+    let version = world.server.get_object("ComponentVersion", "fleet", "described-1.0.0").unwrap();
+    for number in 1..MANY {
+        let mut version = version.clone();
+        version["metadata"] = json!({ "name": format!("described-1.0.{number}"), "namespace": "fleet" });
+        world.server.install(version).unwrap();
+    }
+    let mut first = world.run_as("first", &often);
+    until_it_leads(&world, &first);
+    let second = world.run_as("second", &often);
+    world.until("it stands by", &second.log, || ready(&second) == "standby\n");
+    world.until("all are looked for", &first.log, || {
+        (0..MANY).all(|number| {
+            let name = format!("described-1.0.{number}");
+            world
+                .condition("ComponentVersion", &name, "Available")
+                .is_some_and(|[status, ..]| status == "True")
+        })
+    });
+    let scraped = crate::world::get(&first.metrics, "/metrics").1;
+    let throttled = scraped.lines().find_map(|line| line.strip_prefix("solar_availability_throttled_total "));
+    assert!(throttled.is_some_and(|count| count.parse::<f64>().unwrap() > 0.0), "{scraped}");
+
+    first.signal("-STOP");
+    // What it had sent has arrived by then.
+    world.pause(Duration::from_millis(300));
+    let before = heads();
+    world.pause(Duration::from_millis(700));
+    assert_eq!((ready(&second).as_str(), heads()), ("standby\n", before));
+    until_it_leads(&world, &second);
+    world.until("the second looks", &second.log, || heads() > before);
+    second.signal("-STOP");
+    world.pause(Duration::from_millis(300));
+    let before = heads();
+    first.signal("-CONT");
+    assert_eq!(code(&world, &mut first), Some(1), "{}", first.log.text());
+    assert_eq!(heads(), before, "it wakes with dozens that are due");
+}
+
+#[test]
 fn a_process_that_cannot_renew_its_lease_ends_before_another_begins() {
     let world = World::new(&[]);
     let mut first = leader(&world, "first");
