@@ -56,7 +56,9 @@ impl Rig {
             server.apply_crd(crd).unwrap();
         }
         scene::install_component(&server);
-        let options = Options { takeover_wait: Duration::ZERO, ..Options::default() };
+        let mut options = Options { takeover_wait: Duration::ZERO, ..Options::default() };
+        // No regular check falls into the test.
+        options.availability.interval = Duration::from_secs(24 * 3_600);
         let api = Api::new(bounded(server.service_for("controller"), "default"));
         let ports = Ports::of_process(api, &options, ca, Spawner::default()).unwrap();
         let running = root::start(options, ports, Vec::new(), "test");

@@ -141,7 +141,9 @@ fn a_slow_host_with_many_has_all_runners_but_one_beside_three_with_few() {
         stand(&mut turns, host, &format!("{host}0"));
     }
     assert_eq!(begun(&mut turns, Duration::ZERO), ["a0", "b0", "c0", "s0"]);
-    small.iter().for_each(|host| turns.ended(host, Duration::ZERO));
+    for host in small {
+        turns.ended(host, Duration::ZERO);
+    }
     assert_eq!(begun(&mut turns, Duration::ZERO), ["s1", "s2"]);
     // Each of the small ones finds a runner at once.
     for (number, host) in (0_u64..).zip(small.iter().cycle().take(30)) {
