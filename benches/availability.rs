@@ -23,7 +23,7 @@ use serde_json::json;
 use solar_controller::adapters::bucket::TokenBucket;
 use solar_controller::adapters::clock::Clock;
 use solar_controller::dev::registry::{Access, Behaviour, Fault, RegistryOperation, RegistryStore};
-use solar_core::availability::Turns;
+use solar_core::availability::{Lane, Turns};
 use solar_core::object::ObjectName;
 use support::Simulation;
 use tokio::time::Instant;
@@ -239,7 +239,7 @@ fn actor() {
     let before = resident();
     let began = RealInstant::now();
     for (number, name) in names.iter().enumerate() {
-        turns.stand(name, &host(number % HOSTS), Duration::ZERO);
+        turns.stand(name, &host(number % HOSTS), Duration::ZERO, Lane::Due);
     }
     let asked = began.elapsed();
     say(

@@ -74,6 +74,9 @@ async fn found(shared: &Shared, version: &ComponentVersionRecord, subject: &Subj
                 let mend = access::credentials_mend(&shared.cache.read(), registry, None);
                 format!("{}; {mend}", error.kind)
             }
+            OciErrorKind::Throttled { retry_after: Some(wait) } => {
+                format!("{}; it asks to be left alone for {} s", error.kind, wait.as_secs())
+            }
             kind => kind.to_string(),
         }),
     }

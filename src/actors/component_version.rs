@@ -62,10 +62,15 @@ impl Reconcile for ComponentVersionKind {
         if version.meta.terminating {
             return Ok(None);
         }
-        if let Some(component) = seen.component {
-            protect::<Component>(&pass.shared, &component, COMPONENT_REF_FINALIZER).await?;
-        }
-        check(pass).await
+        // A Component that cannot be held now is tried again, and keeps nobody from looking.
+        let protected = match seen.component {
+            Some(component) => {
+                protect::<Component>(&pass.shared, &component, COMPONENT_REF_FINALIZER).await.map(drop)
+            }
+            None => Ok(()),
+        };
+        let wait = check(pass).await?;
+        protected.map(|()| wait)
     }
 
     fn is_done(shared: &Shared, name: &ObjectName, _: &Memory) -> bool {
@@ -124,8 +129,8 @@ async fn check(pass: &Pass<ComponentVersionKind>) -> Result<Option<Duration>, Pa
         tracing::debug!(?step, "the next step");
         match step {
             Step::Wait(until) => return Ok(until.map(|until| until.saturating_sub(now.moment))),
-            Step::Ask { host, due } => {
-                let question = CheckManifest { version: pass.name.clone(), host, due };
+            Step::Ask { host, due, lane } => {
+                let question = CheckManifest { version: pass.name.clone(), host, due, lane };
                 let sent = pass.shared.checks.get().is_some_and(|checks| checks.try_send(question).is_ok());
                 if !sent {
                     return Ok(Some(ASK_AGAIN));

@@ -74,6 +74,8 @@ pub struct RegistryActor {
     shared: Arc<Shared>,
     bucket: TokenBucket,
     turns: Turns,
+    /// Where those that were due before the start begin.
+    start: u64,
     running: BTreeMap<ObjectName, Running>,
     /// Tells checks of one version apart.
     number: u64,
@@ -90,10 +92,12 @@ pub struct RegistryActor {
 impl RegistryActor {
     /// An actor with a full bucket, for whom nobody waits.
     pub fn new(shared: Arc<Shared>) -> Self {
+        let start = shared.rng("the start of the look-back queue").u64(..);
         Self {
             bucket: TokenBucket::new(shared.clock),
             shared,
-            turns: Turns::new(RUNNERS, QUEUE),
+            turns: Turns::new(RUNNERS, QUEUE).starting_at(start),
+            start,
             running: BTreeMap::new(),
             number: 0,
             mean: Duration::ZERO,
@@ -132,7 +136,7 @@ impl RegistryActor {
     fn start_again(&mut self, reason: &str) {
         metrics::counter!("solar_actor_restarts_total", "kind" => "RegistryActor").increment(1);
         tracing::error!(reason, "the registry actor starts again");
-        self.turns = Turns::new(RUNNERS, QUEUE);
+        self.turns = Turns::new(RUNNERS, QUEUE).starting_at(self.start);
         for running in std::mem::take(&mut self.running).into_values() {
             running.stop.abort();
         }
@@ -157,7 +161,7 @@ impl RegistryActor {
         if self.running.contains_key(version) {
             return self.answer(version, CheckAdmission::Started);
         }
-        let before = self.turns.stand(version, &question.host, question.due);
+        let before = self.turns.stand(version, &question.host, question.due, question.lane);
         self.serve(ctx);
         if self.running.contains_key(version) {
             return self.answer(version, CheckAdmission::Started);
@@ -165,13 +169,16 @@ impl RegistryActor {
         metrics::counter!("solar_availability_throttled_total").increment(1);
         // A queue that is full has room again when it is served.
         let before = before.unwrap_or(QUEUE);
-        let retry_after = self.next_slot() + self.pace() * u32::try_from(before).unwrap_or(u32::MAX);
-        self.answer(version, CheckAdmission::Throttled { retry_after });
+        let now = self.shared.clock.elapsed();
+        let estimate = self.next_slot() + self.pace() * u32::try_from(before).unwrap_or(u32::MAX);
+        let slot = self.turns.tell(version, now + estimate, self.pace(), now);
+        self.answer(version, CheckAdmission::Throttled { retry_after: slot.saturating_sub(now) });
     }
 
-    /// Begins checks while there are runners, tokens, and versions that wait.
+    /// Begins checks while there are runners, tokens, and versions that wait. A process whose lease is over begins none:
+    /// another one may be at it already.
     fn serve(&mut self, ctx: &mut Context<Self>) {
-        while !self.stopped {
+        while !self.stopped && self.shared.api.lead().is_valid() {
             let now = self.shared.clock.elapsed();
             let shared = self.shared.clone();
             let still_wanted = |version: &ObjectName, host: &str| {
@@ -213,7 +220,9 @@ impl RegistryActor {
             .record(now.saturating_sub(due).as_secs_f64());
         self.number += 1;
         let number = self.number;
-        let check = check(self.shared.clone(), version.clone());
+        let (shared, lead) = (self.shared.clone(), self.shared.api.lead().clone());
+        let checked = version.clone();
+        let check = async move { lead.while_valid(check(shared, checked)).await.unwrap_or_default() };
         let handle = self.shared.spawner.spawn_pass(&format_args!("check of {version}"), check);
         let stop = handle.stopper();
         let checked = version.clone();

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use actix::Message;
+use solar_core::availability::Lane;
 use solar_core::object::ObjectName;
 use solar_core::overlay::Moment;
 
@@ -17,6 +18,8 @@ pub struct CheckManifest {
     pub host: Box<str>,
     /// Since when the check is due.
     pub due: Moment,
+    /// Where it stands among those of the host. One that stands already is only moved to a better place.
+    pub lane: Lane,
 }
 
 /// What becomes of a check that was asked for.
@@ -26,7 +29,7 @@ pub enum CheckAdmission {
     Started,
     /// No token or no runner is free. It keeps its place, and its result follows.
     Throttled {
-        /// When it will begin, as far as is known now: later than all that stand before it.
+        /// When it will begin, as far as is known now: later than whoever was told before, while a queue stands.
         retry_after: Duration,
     },
 }

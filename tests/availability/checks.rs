@@ -5,8 +5,13 @@ use std::time::Duration;
 
 use kube_embedded::{Server, Verb};
 use serde_json::json;
-use solar_controller::actors::pass::Verdict;
-use solar_controller::actors::system::Options;
+use solar_controller::actors::pass::{Spawner, Verdict};
+use solar_controller::actors::root;
+use solar_controller::actors::system::{Options, Ports};
+use solar_controller::adapters::clock::Clock;
+use solar_controller::adapters::cpu::Cpu;
+use solar_controller::adapters::kubernetes::{Api, bounded};
+use solar_controller::adapters::leadership::Leadership;
 use solar_controller::dev::registry::{Access, Behaviour, Fault, RegistryOperation, RegistryStore};
 use tokio::time::Instant;
 
@@ -285,6 +290,95 @@ fn the_registry_actor_starts_again_without_losing_a_version_or_asking_more_often
             sim.shut_down().await;
         });
     }
+}
+
+#[test]
+fn a_process_whose_lease_is_over_looks_for_nothing() {
+    on_paused_time(|| async {
+        let (server, store) = world();
+        let log = watch(&store, |_| Fault::Latency(Duration::from_secs(1)));
+        scene::install(&server, scene::registry("r", HOST));
+        let digest = scene::descriptor("none").digest().to_string();
+        install_versions(&server, "many", HOST, 100, &digest);
+        let ports = Ports {
+            api: Api::new(bounded(server.service_for("controller"), "default")),
+            registry: Arc::new(store.handle("controller")),
+            clock: Clock::simulated("2026-01-01T00:00:00Z".parse().unwrap()),
+            cpu: Cpu::Inline,
+            spawner: Spawner::default(),
+        };
+        let lead = Leadership::leased();
+        lead.extend(Instant::now() + Duration::from_secs(6));
+        let running = root::start(once(), ports.led_by(&lead, Arc::default()), Vec::new(), "controller");
+        let client = server.client("default");
+        let sim = Simulation { server, store, client, running };
+        sim.until("some were looked for", |_| log.lock().unwrap().len() >= 8).await;
+        lead.over().await;
+        let before = log.lock().unwrap().len();
+        assert!(before < 40);
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        assert_eq!(log.lock().unwrap().len(), before);
+        let snapshot = sim.running.checks_snapshot().await.unwrap();
+        assert_eq!(snapshot.running.len(), 0, "and waits for no answer");
+        sim.shut_down().await;
+    });
+}
+
+#[test]
+fn a_death_behind_a_host_that_hangs_is_made_up_for_within_an_interval() {
+    on_paused_time(|| async {
+        let (server, store) = world();
+        let log = watch(&store, |_| Fault::Hang);
+        scene::install(&server, scene::registry("r", HOST));
+        let digest = scene::descriptor("none").digest().to_string();
+        install_versions(&server, "many", HOST, 400, &digest);
+        let ends = Arc::new(Mutex::new(0));
+        let hook = {
+            let ends = ends.clone();
+            move |label: &str| {
+                if label != "the registry actor handles the end of a check" {
+                    return Verdict::Go;
+                }
+                let mut ends = ends.lock().unwrap();
+                *ends += 1;
+                // By then they have been told that it takes a quarter of an hour.
+                if *ends == 60 { Verdict::Panic } else { Verdict::Go }
+            }
+        };
+        let spawner = solar_controller::actors::pass::Spawner::hooked(Arc::new(hook));
+        let running = support::start_hooked(&server, &store, support::options(), "controller", spawner);
+        let client = server.client("default");
+        let sim = Simulation { server, store, client, running };
+        while *ends.lock().unwrap() < 60 {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+        sim.store.clear_faults();
+        let log_after = watch(&sim.store, |_| Fault::None);
+        tokio::time::sleep(Duration::from_secs(302 + 45)).await;
+        assert!(all_have(&sim.server, "DescriptorMissingPending"), "{}", log_after.lock().unwrap().len());
+        assert!(log.lock().unwrap().len() >= 60);
+        sim.shut_down().await;
+    });
+}
+
+#[test]
+fn a_version_that_is_annotated_does_not_wait_for_all_others() {
+    on_paused_time(|| async {
+        let (server, store) = world();
+        let log = watch(&store, |_| Fault::None);
+        scene::install(&server, scene::registry("r", HOST));
+        let digest = scene::descriptor("none").digest().to_string();
+        install_versions(&server, "many", HOST, 600, &digest);
+        let sim = Simulation::over(server, store, once());
+        sim.until("some are checked", |_| log.lock().unwrap().len() >= 30).await;
+        let annotation = "solar.opendefense.cloud/availability-recheck";
+        let patch = json!({ "metadata": { "annotations": { annotation: "now" } } });
+        sim.patch("componentversions", NAMESPACE, "many-00599", patch).await;
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert_eq!(reason(&sim.server, "many-00599"), "DescriptorMissingPending");
+        assert!(log.lock().unwrap().len() < 100);
+        sim.shut_down().await;
+    });
 }
 
 #[test]

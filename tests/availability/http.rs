@@ -56,7 +56,9 @@ impl Rig {
             server.apply_crd(crd).unwrap();
         }
         scene::install_component(&server);
-        let options = Options { takeover_wait: Duration::ZERO, ..Options::default() };
+        let mut options = Options { takeover_wait: Duration::ZERO, ..Options::default() };
+        // No regular check falls into the test.
+        options.availability.interval = Duration::from_secs(24 * 3_600);
         let api = Api::new(bounded(server.service_for("controller"), "default"));
         let ports = Ports::of_process(api, &options, ca, Spawner::default()).unwrap();
         let running = root::start(options, ports, Vec::new(), "test");
@@ -247,7 +249,12 @@ fn every_answer_of_a_registry_ends_in_its_row_and_is_asked_for_once() {
         }
         for (status, headers, says) in [
             (403, &[][..], "403"),
-            (429, &[("retry-after", "3600")][..], "429: too many requests"),
+            (
+                429,
+                &[("retry-after", "3600")][..],
+                "429: too many requests; it asks to be left alone for 3600 s",
+            ),
+            (429, &[][..], "429: too many requests"),
             (500, &[][..], "500"),
             (503, &[][..], "503"),
             (410, &[][..], "410"),

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use kube_embedded::{Fault as ApiFault, FaultPlan, FaultRule, Verb};
 use serde_json::json;
 use solar_controller::dev::registry::{Access, Behaviour, Fault, RegistryOperation, RegistryStore};
 use solar_core::object::ObjectName;
@@ -199,6 +200,25 @@ fn a_version_that_a_release_names_stays_until_the_release_goes_and_is_not_looked
         sim.delete(&format!("{PATH}/releases/r")).await;
         sim.until("it is gone", |sim| sim.server.count("ComponentVersion") == 0).await;
         sim.until("nothing holds the Component", |sim| finalizers(sim, "Component", "web").is_empty()).await;
+        sim.shut_down().await;
+    });
+}
+
+#[test]
+fn a_component_that_cannot_be_held_keeps_nobody_from_looking() {
+    on_paused_time(|| async {
+        let (server, _) = support::world();
+        let store = RegistryStore::new(Behaviour::default(), Access::Open);
+        scene::install_component(&server);
+        scene::install(&server, scene::registry("r", HOST));
+        let digest = scene::push(&store, REPOSITORY, "content").await;
+        scene::install(&server, scene::version("v", HOST, digest.as_str()));
+        server.add_fault(FaultRule::new(ApiFault::unavailable()).verb(Verb::Patch).resource("components"));
+        let sim = Simulation::over(server, store, support::options());
+        sim.until("it is there", |sim| reason(&sim.server, "v") == "DescriptorAvailable").await;
+        assert!(finalizers(&sim, "Component", "web").is_empty());
+        sim.server.set_faults(FaultPlan::default());
+        sim.until("it is held after all", |sim| !finalizers(sim, "Component", "web").is_empty()).await;
         sim.shut_down().await;
     });
 }

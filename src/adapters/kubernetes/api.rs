@@ -89,6 +89,11 @@ impl Api {
         Self { lead, ..self }
     }
 
+    /// What writes wait for.
+    pub fn lead(&self) -> &Leadership {
+        &self.lead
+    }
+
     /// The client, for watches: they are not counted among the requests in flight.
     pub fn client(&self) -> Client {
         self.client.clone()

@@ -17,7 +17,7 @@ use crate::overlay::Moment;
 
 pub use subject::{Subject, subject};
 pub use table::{Finding, Judged, judge};
-pub use turns::{Turn, Turns};
+pub use turns::{Lane, Turn, Turns};
 pub use version::{Checked, Memory, Step, next};
 
 /// How versions are checked.

@@ -8,6 +8,7 @@ use solar_api::conditions::available as reason;
 
 use super::subject::Subject;
 use super::table::{Finding, Judged, Missing, judge, missing};
+use super::turns::Lane;
 use super::{AvailabilityOptions, Now};
 use crate::condition;
 use crate::hash::PayloadHash;
@@ -52,6 +53,8 @@ enum Asked {
         due: Moment,
         /// In whose queue it stands.
         host: Box<str>,
+        /// In which lane of it.
+        lane: Lane,
     },
     /// It runs.
     Running {
@@ -113,6 +116,8 @@ pub enum Step {
         host: Box<str>,
         /// Since when.
         due: Moment,
+        /// Where it stands among those of the host.
+        lane: Lane,
     },
     /// Write this status.
     Write(Box<ComponentVersionStatus>),
@@ -138,27 +143,37 @@ pub fn next(
     }
     // What is first seen after a start says nothing of what changed before.
     let mark = *memory.mark.get_or_insert(subject.mark);
+    let is_urgent = is_unanswered(version, memory) || is_edited(version);
     match &memory.asked {
         Asked::Running { until } if now.moment < *until => Step::Wait(Some(*until)),
-        Asked::Waiting { until, host, .. } if now.moment < *until && *host == subject.host => {
+        Asked::Waiting { until, host, lane, .. }
+            if now.moment < *until && *host == subject.host && (!is_urgent || *lane == Lane::Soon) =>
+        {
             Step::Wait(Some(*until))
         }
-        Asked::Waiting { due, .. } => {
-            let due = *due;
-            ask(memory, subject, due, now)
+        Asked::Waiting { due, lane, .. } => {
+            let (due, lane) = (*due, *lane);
+            // By then its time has come in this life, too.
+            let is_overtaken = lane == Lane::LookBack && now.moment >= due.saturating_add(options.interval);
+            let lane = if is_overtaken { Lane::Due } else { lane };
+            ask(memory, subject, due, if is_urgent { Lane::Soon } else { lane }, now)
         }
         Asked::No | Asked::Running { .. } => {
             memory.asked = Asked::No;
-            let due = due(version, subject, mark, memory, now, options);
-            if due > now.moment { Step::Wait(Some(due)) } else { ask(memory, subject, due, now) }
+            let (due, lane) = due(version, subject, mark, memory, now, options);
+            if due > now.moment {
+                Step::Wait(Some(due))
+            } else {
+                ask(memory, subject, due, if is_urgent { Lane::Soon } else { lane }, now)
+            }
         }
     }
 }
 
-fn ask(memory: &mut Memory, subject: &Subject, due: Moment, now: Now) -> Step {
+fn ask(memory: &mut Memory, subject: &Subject, due: Moment, lane: Lane, now: Now) -> Step {
     let host = subject.host.clone();
-    memory.asked = Asked::Waiting { until: now.moment + ASK_AGAIN, due, host: host.clone() };
-    Step::Ask { host, due }
+    memory.asked = Asked::Waiting { until: now.moment + ASK_AGAIN, due, host: host.clone(), lane };
+    Step::Ask { host, due, lane }
 }
 
 /// The condition of a version that nothing can be looked for.
@@ -240,7 +255,20 @@ fn written_unless_same(
     (!same).then_some(status)
 }
 
-/// Since when the next check is due, or when it will be.
+/// Whether the recheck annotation has a value that no check has answered.
+fn is_unanswered(version: &ComponentVersionRecord, memory: &Memory) -> bool {
+    version.recheck.as_deref().is_some_and(|value| {
+        Some(value) != version.status.observed_recheck.as_deref() && Some(value) != memory.answered.as_deref()
+    })
+}
+
+/// Whether what the condition says was true of an earlier spec.
+fn is_edited(version: &ComponentVersionRecord) -> bool {
+    condition::find(&version.status.conditions, reason::TYPE)
+        .is_some_and(|available| available.observed_generation != Some(version.meta.generation))
+}
+
+/// Since when the next check is due, or when it will be, and where it stands then.
 fn due(
     version: &ComponentVersionRecord,
     subject: &Subject,
@@ -248,31 +276,37 @@ fn due(
     memory: &Memory,
     now: Now,
     options: &AvailabilityOptions,
-) -> Moment {
-    let unanswered = version.recheck.as_deref().is_some_and(|value| {
-        Some(value) != version.status.observed_recheck.as_deref() && Some(value) != memory.answered.as_deref()
-    });
+) -> (Moment, Lane) {
     let is_known = condition::find(&version.status.conditions, reason::TYPE).is_some_and(|available| {
         available.observed_generation == Some(version.meta.generation)
             && ![reason::NO_DIGEST, reason::REGISTRY_NOT_CONFIGURED].contains(&&*available.reason)
     });
-    if unanswered || !is_known || mark != subject.mark {
-        return now.moment;
+    if is_unanswered(version, memory) || !is_known || mark != subject.mark {
+        return (now.moment, Lane::Due);
     }
     // The last check as the wall clock counts now, however it was set since.
     let ago = memory
         .last
         .map_or(now.moment.saturating_sub(now.began) + LOOK_BACK, |last| now.moment.saturating_sub(last));
     let last = now.wall.checked_sub(ago).unwrap_or(Timestamp::MIN);
-    let regular = moment_of(next_time(&version.meta.uid, last, options.interval), now);
+    let regular = next_time(&version.meta.uid, last, options.interval);
+    let began = now.wall.checked_sub(now.moment.saturating_sub(now.began)).unwrap_or(Timestamp::MIN);
+    let lane =
+        |time: Timestamp| if memory.last.is_none() && time < began { Lane::LookBack } else { Lane::Due };
+    let (regular, lane_of_regular) = (moment_of(regular, now), lane(regular));
     match missing(&version.status, &subject.reference(), version.meta.generation) {
         Some(Missing::Since(since)) => {
             let red = since.checked_add(options.grace).unwrap_or(Timestamp::MAX);
+            let lane_of_red = lane(red);
             let seen = memory.missing_from.map_or(Moment::ZERO, |from| from + options.grace);
             let red = moment_of(red, now).max(seen);
-            if memory.last.is_none_or(|last| red > last) { red.min(regular) } else { regular }
+            if red < regular && memory.last.is_none_or(|last| red > last) {
+                (red, lane_of_red)
+            } else {
+                (regular, lane_of_regular)
+            }
         }
-        _ => regular,
+        _ => (regular, lane_of_regular),
     }
 }
 

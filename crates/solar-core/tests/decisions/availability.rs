@@ -1,5 +1,6 @@
 //! The table of page 04's condition, its times and its memory.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
@@ -7,7 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use proptest::prelude::*;
 use solar_api::ComponentVersionStatus;
 use solar_core::availability::{
-    AvailabilityOptions, Checked, Finding, Judged, Memory, Now, Step, judge, next, subject,
+    AvailabilityOptions, Checked, Finding, Judged, Lane, Memory, Now, Step, Turns, judge, next, subject,
 };
 use solar_core::object::ObjectName;
 use solar_core::record::{ComponentRecord, ComponentVersionRecord, RegistryRecord};
@@ -642,6 +643,34 @@ fn who_was_told_to_wait_for_longer_than_an_interval_asks_again_after_one() {
 }
 
 #[test]
+fn who_waits_and_is_annotated_or_edited_asks_for_a_better_place_once() {
+    let lane = |step: Step| match step {
+        Step::Ask { lane, .. } => Some(lane),
+        _ => None,
+    };
+    let mut play = Play::new(status(None, None));
+    assert_eq!(lane(play.settle()), Some(Lane::Due), "a new one has nothing that is out of date");
+    play.memory.throttled(Duration::from_secs(100), play.moment, INTERVAL);
+    play.version.recheck = Some("1".into());
+    assert_eq!(lane(play.settle()), Some(Lane::Soon));
+    assert_eq!(lane(play.settle()), None);
+    play.result(Finding::Present);
+    play.version.meta.generation = 2;
+    assert_eq!(lane(play.settle()), Some(Lane::Soon));
+}
+
+#[test]
+fn what_was_due_before_the_start_stands_behind_until_its_time_comes_again() {
+    let mut play = Play::new(status(Some(AVAILABLE), None));
+    let due = next_time(&play.version.meta.uid, at(1_000_000), INTERVAL);
+    play.wall = due.checked_add(Duration::from_secs(5)).unwrap();
+    assert!(matches!(play.settle(), Step::Ask { lane: Lane::LookBack, .. }));
+    play.memory.throttled(Duration::from_secs(100_000), play.moment, INTERVAL);
+    play.moment = until(&play.settle());
+    assert!(matches!(play.settle(), Step::Ask { lane: Lane::Due, .. }));
+}
+
+#[test]
 fn an_edited_version_asks_anew_only_for_another_host() {
     let mut play = Play::new(status(None, None));
     assert!(play.asks());
@@ -729,6 +758,77 @@ fn both() -> World {
     let mut world = world(Some("descriptors.example"));
     world.registries.insert(RegistryRecord::from(&registry("edge", "my", "my.descriptors.example")));
     world
+}
+
+/// Lives of 50 s with 10 s between them, 2,500 versions, 10 checks a second after 20 at once: little more than what becomes
+/// due.
+#[test]
+fn a_restart_loop_with_a_budget_leaves_nobody_out() {
+    const LIVES: u32 = 60;
+    const MANY: u32 = 2_500;
+    let host = "descriptors.example";
+    let mut plays: Vec<Play> = (0..MANY)
+        .map(|number| {
+            let mut play = Play::new(status(Some(AVAILABLE), None));
+            play.version.meta.uid = format!("uid-{number}").into();
+            play.version.meta.name = ObjectName::new("edge", format!("v-{number}"));
+            play
+        })
+        .collect();
+    let of: BTreeMap<ObjectName, usize> =
+        plays.iter().enumerate().map(|(number, play)| (play.version.meta.name.clone(), number)).collect();
+    let mut last = vec![Duration::ZERO; plays.len()];
+    let (mut longest, mut all, mut lag_in_life) = (Duration::ZERO, 0_u32, Duration::ZERO);
+    for life in 0..LIVES {
+        let start = u64::from(life).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mut turns = Turns::new(4, 10_000).starting_at(start);
+        let mut asks: BTreeMap<Duration, Vec<usize>> =
+            [(Duration::ZERO, (0..plays.len()).collect())].into_iter().collect();
+        let mut looked_back = std::collections::BTreeSet::new();
+        for play in &mut plays {
+            play.restart();
+            play.wall = at(1_000_000 + i64::from(life) * 60);
+        }
+        for tick in 0..500_u32 {
+            let now = Duration::from_millis(100) * tick;
+            let later = asks.split_off(&(now + Duration::from_nanos(1)));
+            for number in std::mem::replace(&mut asks, later).into_values().flatten() {
+                let play = &mut plays[number];
+                play.moment = now;
+                let mut step = play.settle();
+                if let Step::Ask { due, lane, .. } = step {
+                    turns.stand(&play.version.meta.name, host, due, lane).unwrap();
+                    if lane == Lane::LookBack {
+                        looked_back.insert(number);
+                    }
+                    play.memory.throttled(Duration::from_secs(1_000), now, INTERVAL);
+                    step = play.settle();
+                }
+                asks.entry(until(&step)).or_default().push(number);
+            }
+            for _ in 0..if tick == 0 { 20 } else { 1 } {
+                let Some(first) = turns.first(now, |_, _| true) else { break };
+                let turn = turns.begin(&first).unwrap();
+                turns.ended(&first, now);
+                let number = of[&turn.version];
+                if !looked_back.contains(&number) {
+                    lag_in_life = lag_in_life.max(now.saturating_sub(turn.due));
+                }
+                let play = &mut plays[number];
+                play.moment = now;
+                let step = play.result(Finding::Present);
+                asks.entry(until(&step)).or_default().push(number);
+                let real = Duration::from_secs(60) * life + now;
+                longest = longest.max(real.saturating_sub(last[number]));
+                last[number] = real;
+                all += 1;
+            }
+        }
+    }
+    let end = Duration::from_secs(60) * LIVES;
+    longest = last.iter().fold(longest, |longest, last| longest.max(end.saturating_sub(*last)));
+    assert!(lag_in_life < Duration::from_secs(10), "what is due in this life does not wait: {lag_in_life:?}");
+    assert!(longest < 10 * INTERVAL, "nobody is left out: {longest:?} in {all} checks");
 }
 
 #[derive(Clone, Debug)]

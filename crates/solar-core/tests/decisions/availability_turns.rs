@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
-use solar_core::availability::Turns;
+use solar_core::availability::{Lane, Turns};
 use solar_core::object::ObjectName;
 
 fn name(text: &str) -> ObjectName {
@@ -11,7 +11,11 @@ fn name(text: &str) -> ObjectName {
 }
 
 fn stand(turns: &mut Turns, host: &str, version: &str) -> Option<usize> {
-    turns.stand(&name(version), host, Duration::ZERO)
+    stand_in(turns, host, version, Lane::Due)
+}
+
+fn stand_in(turns: &mut Turns, host: &str, version: &str, lane: Lane) -> Option<usize> {
+    turns.stand(&name(version), host, Duration::ZERO, lane)
 }
 
 /// Begins as many as may begin, all of them wanted.
@@ -122,8 +126,123 @@ fn a_host_that_hangs_has_no_more_than_its_share_beside_another() {
     }
     turns.ended("answers", Duration::from_secs(30));
     turns.ended("answers", Duration::from_secs(30));
-    assert_eq!(begun(&mut turns, Duration::from_secs(39)), Vec::<String>::new());
-    assert_eq!(begun(&mut turns, Duration::from_secs(40)), ["h2", "h3"], "nobody else came for ten seconds");
+    assert_eq!(begun(&mut turns, Duration::from_secs(39)), ["h2"], "one runner is kept free");
+    assert_eq!(begun(&mut turns, Duration::from_secs(40)), ["h3"], "nobody else came for ten seconds");
+}
+
+#[test]
+fn a_slow_host_with_many_has_all_runners_but_one_beside_three_with_few() {
+    let mut turns = Turns::new(4, 100);
+    for number in 0..20 {
+        stand(&mut turns, "slow", &format!("s{number}"));
+    }
+    let small = ["a", "b", "c"];
+    for host in small {
+        stand(&mut turns, host, &format!("{host}0"));
+    }
+    assert_eq!(begun(&mut turns, Duration::ZERO), ["a0", "b0", "c0", "s0"]);
+    for host in small {
+        turns.ended(host, Duration::ZERO);
+    }
+    assert_eq!(begun(&mut turns, Duration::ZERO), ["s1", "s2"]);
+    // Each of the small ones finds a runner at once.
+    for (number, host) in (0_u64..).zip(small.iter().cycle().take(30)) {
+        let now = Duration::from_millis(100 * number);
+        let version = format!("{host}{number}");
+        stand(&mut turns, host, &version);
+        assert_eq!(begun(&mut turns, now), [version]);
+        turns.ended(host, now);
+    }
+}
+
+#[test]
+fn two_hosts_that_hang_leave_the_third_a_runner() {
+    let mut turns = Turns::new(4, 100);
+    for host in ["fine", "hangs-1", "hangs-2"] {
+        for number in 0..20 {
+            stand(&mut turns, host, &format!("{host}-{number}"));
+        }
+    }
+    let fine = |turns: &Turns| {
+        let (_, waiting, running) = turns.hosts().find(|(name, ..)| *name == "fine").unwrap();
+        (waiting, running)
+    };
+    while fine(&turns).0 > 0 {
+        begun(&mut turns, Duration::ZERO);
+        assert!(fine(&turns).1 > 0, "a runner is there for it");
+        while fine(&turns).1 > 0 {
+            turns.ended("fine", Duration::ZERO);
+        }
+    }
+}
+
+#[test]
+fn those_for_whom_somebody_waits_have_every_other_turn_and_are_few() {
+    let mut turns = Turns::new(4, 1_000);
+    for number in 0..10 {
+        stand(&mut turns, "h", &format!("d{number}"));
+    }
+    assert_eq!(stand_in(&mut turns, "h", "s0", Lane::Soon), Some(1));
+    assert_eq!(stand_in(&mut turns, "h", "d7", Lane::Soon), Some(3), "it is sooner there");
+    assert_eq!(stand_in(&mut turns, "h", "d1", Lane::Soon), Some(3), "it is not");
+    assert_eq!(served(&mut turns), ["s0", "d0", "d7", "d1", "d2", "d3", "d4", "d5", "d6", "d8", "d9"]);
+    for number in 0..300 {
+        stand(&mut turns, "h", &format!("d{number:03}"));
+    }
+    for number in 0..300 {
+        stand_in(&mut turns, "h", &format!("d{number:03}"), Lane::Soon);
+    }
+    let order = served(&mut turns);
+    assert_eq!(order.len(), 300);
+    let place = |version: &str| order.iter().position(|served| served == version).unwrap();
+    for number in 0..300 {
+        assert!(place(&format!("d{number:03}")) <= 2 * number + 100, "nobody falls far back: {order:?}");
+    }
+}
+
+#[test]
+fn what_was_due_before_the_start_comes_behind_and_from_another_place_with_each_start() {
+    let order = |start: u64| {
+        let mut turns = Turns::new(4, 1_000).starting_at(start);
+        for number in 0..20 {
+            stand_in(&mut turns, ["g", "h"][number % 2], &format!("b{number}"), Lane::LookBack);
+        }
+        for number in 0..5 {
+            stand(&mut turns, "h", &format!("d{number}"));
+        }
+        assert_eq!(stand_in(&mut turns, "h", "b1", Lane::Due).map(|before| before >= 5), Some(true));
+        let order = served(&mut turns);
+        assert_eq!(order[..6], ["d0", "d1", "d2", "d3", "d4", "b1"]);
+        order[6].clone()
+    };
+    assert_eq!(order(0), order(0));
+    let first: std::collections::BTreeSet<_> = (0..10).map(|start| order(start * (u64::MAX / 10))).collect();
+    assert!(first.len() > 3, "{first:?}");
+}
+
+#[test]
+fn slots_that_are_told_increase_whatever_the_host_while_a_queue_stands() {
+    let pace = Duration::from_millis(100);
+    let mut turns = Turns::new(4, 100);
+    let mut told = Vec::new();
+    let tell = |turns: &mut Turns, host: &str, version: &str, now| {
+        let before = stand(turns, host, version).unwrap();
+        turns.tell(&name(version), now + pace * (u32::try_from(before).unwrap() + 1), pace, now)
+    };
+    for number in 0..5 {
+        told.push(tell(&mut turns, "h", &format!("h{number}"), Duration::ZERO));
+    }
+    for number in 0..5 {
+        told.push(tell(&mut turns, "g", &format!("g{number}"), Duration::ZERO));
+        told.push(tell(&mut turns, "h", &format!("i{number}"), Duration::ZERO));
+    }
+    assert!(told.windows(2).all(|pair| pair[1] >= pair[0] + pace), "{told:?}");
+    assert_eq!(tell(&mut turns, "h", "h3", Duration::ZERO), told[3], "its slot is its own");
+    let late = told[3] + pace;
+    assert!(tell(&mut turns, "h", "h3", late) > *told.last().unwrap(), "it is over");
+    served(&mut turns);
+    let now = Duration::from_secs(1);
+    assert_eq!(tell(&mut turns, "h", "again", now), now + pace, "nobody else waits");
 }
 
 #[test]
