@@ -148,12 +148,13 @@ impl Term {
         ended.map_or_else(|died| format!("the lease: {died}"), |(_, lost)| lost)
     }
 
-    /// Gives the lease up; `clean` says that nothing of this process can land any more.
-    pub async fn end(mut self, clean: bool) {
+    /// Gives the lease up; `is_clean` tells, once nothing more can be begun, whether nothing of this process can land any
+    /// more.
+    pub async fn end(mut self, is_clean: impl FnOnce() -> bool) {
         let Some(keeping) = self.keeping.take() else { return };
         self.give_up.notify_one();
         if let Ok((mut elector, _)) = keeping.await {
-            elector.give_up(clean).await;
+            elector.give_up(is_clean).await;
         }
     }
 }

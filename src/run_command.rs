@@ -113,8 +113,12 @@ async fn controller(args: RunArgs, arbiters: Vec<ArbiterHandle>) -> Result<(), R
     let ended = attend(&running, &mut serving, &mut term, &mut signals).await;
     let _impatience = spawner.spawn_pass("second signal", signals.exit_at_next());
     running.shut_down().await;
-    // Only an end in order leaves nothing behind; it says so to whoever comes next.
-    let is_clean = ended.is_ok() && writes.are_answered();
+    // Only an end in order leaves nothing behind, also nothing of an earlier process; it says so to whoever comes next.
+    let shared = &running.shared;
+    let is_clean = || {
+        let is_quiet = shared.leads() && shared.clock.elapsed() >= shared.quiet_until();
+        ended.is_ok() && is_quiet && writes.are_answered()
+    };
     term.end(is_clean).await;
     if ended.is_ok() {
         tracing::info!("everything has ended");

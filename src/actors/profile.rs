@@ -12,7 +12,7 @@ use solar_core::condition::{MAX_NOTE, fit_text};
 use solar_core::object::{Meta, ObjectName};
 use solar_core::overlay::{Own, settle};
 use solar_core::profile::{self, BindingOrder};
-use solar_core::record::ProfileRecord;
+use solar_core::record::{ProfileRecord, ReleaseBindingRecord};
 use solar_core::routes::{ActorKind, PROFILE, PROFILE_BINDINGS};
 use solar_core::target::EventOrder;
 use solar_core::world::IndexKey;
@@ -91,7 +91,10 @@ fn keep(pass: &Pass<ProfileKind>, profile: &Profile) -> Arc<ProfileRecord> {
 
 /// Whether bindings of `profile` are left, by an API read where the watch shows none.
 async fn has_bindings(pass: &Pass<ProfileKind>, profile: &ProfileRecord) -> Result<bool, PassError> {
-    if pass.shared.cache.read().release_bindings.count(&IndexKey::Profile(pass.name.clone())) > 0 {
+    let is_own =
+        |binding: &ReleaseBindingRecord| binding.profile().is_some_and(|(_, uid)| *uid == *profile.meta.uid);
+    let watched = IndexKey::Profile(pass.name.clone());
+    if pass.shared.cache.read().release_bindings.by(&watched).any(|binding| is_own(binding)) {
         return Ok(true);
     }
     let (namespace, release) = (Some(&*pass.name.namespace), &profile.release.name);

@@ -312,7 +312,7 @@ async fn perform(
             return Ok(written.map_or(Done::Now, Done::Changed));
         }
         TargetStep::ProtectRegistry(registry) => protect_registry(pass, &registry).await?,
-        TargetStep::Bind(order) => bind(pass, target, order)?,
+        TargetStep::Bind(order) => return bind(pass, target, order),
         TargetStep::Unbind { artifact } => unbind(pass, target, &artifact)?,
         TargetStep::CreateReleaseTask(order) => return create_release_task(pass, target, &order).await,
         TargetStep::CreateBootstrapTask(order) => return create_bootstrap_task(pass, target, &order).await,
@@ -367,9 +367,9 @@ async fn protect_registry(pass: &Pass<TargetKind>, registry: &ObjectName) -> Res
     Ok(())
 }
 
-fn bind(pass: &Pass<TargetKind>, target: &TargetRecord, order: BindOrder) -> Result<(), PassError> {
+fn bind(pass: &Pass<TargetKind>, target: &TargetRecord, order: BindOrder) -> Result<Done, PassError> {
     if !begin(pass, Deed::Bind((order.artifact.clone(), order.registry.clone()))) {
-        return Ok(());
+        return Ok(Done::Before);
     }
     let request = ArtifactRequest::Bind {
         owner: owner(target),
@@ -378,7 +378,7 @@ fn bind(pass: &Pass<TargetKind>, target: &TargetRecord, order: BindOrder) -> Res
         render_task: order.render_task.to_string(),
         reply_to: pass.key(),
     };
-    ask(pass, &order.artifact, request)
+    ask(pass, &order.artifact, request).map(|()| Done::Now)
 }
 
 fn unbind(pass: &Pass<TargetKind>, target: &TargetRecord, artifact: &Arc<str>) -> Result<(), PassError> {

@@ -264,7 +264,8 @@ impl Stream {
         let watch = of_scope::<K>(self.scope.as_deref());
         match error {
             watcher::Error::InitialListFailed(error) if !std::mem::replace(refused, true) => {
-                let missing = matches!(error, kube::Error::Api(status) if status.is_not_found());
+                // A group without any definition is answered 404 in plain text, which names no reason.
+                let missing = matches!(error, kube::Error::Api(status) if status.code == 404);
                 let mend = if missing { "install the definitions of crds/; " } else { "" };
                 tracing::warn!(watch, error = text, "objects cannot be listed; {mend}it is tried again");
             }

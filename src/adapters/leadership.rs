@@ -6,9 +6,9 @@
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::Poll;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use tokio::time::Instant;
 
@@ -26,8 +26,24 @@ pub struct Leadership {
 #[derive(Debug)]
 struct Lease {
     began: Instant,
+    /// Monotonic time stands still while a machine sleeps, wall time does not.
+    began_wall: SystemTime,
     /// Milliseconds after `began` until which the lease is valid.
     valid_until: AtomicU64,
+    /// It was lost or given up; whatever is heard of it afterwards.
+    revoked: AtomicBool,
+}
+
+impl Lease {
+    /// Time since `began`, by the clock that went further: a machine that slept has slept through its lease.
+    fn elapsed(&self) -> Duration {
+        self.began.elapsed().max(wall().duration_since(self.began_wall).unwrap_or_default())
+    }
+}
+
+#[allow(clippy::disallowed_methods, reason = "only ever ends a lease earlier, never decides anything else")]
+fn wall() -> SystemTime {
+    SystemTime::now()
 }
 
 impl Leadership {
@@ -38,22 +54,44 @@ impl Leadership {
 
     /// Of a process that has to hold a lease, and does not yet.
     pub fn leased() -> Self {
-        Self { lease: Some(Arc::new(Lease { began: Instant::now(), valid_until: AtomicU64::new(0) })) }
+        Self {
+            lease: Some(Arc::new(Lease {
+                began: Instant::now(),
+                began_wall: wall(),
+                valid_until: AtomicU64::new(0),
+                revoked: AtomicBool::new(false),
+            })),
+        }
     }
 
-    /// The lease is valid until then; an earlier time than the one that is known is ignored.
-    pub fn extend(&self, until: Instant) {
-        if let Some(lease) = &self.lease {
-            let until = until.saturating_duration_since(lease.began).as_millis();
+    /// A point of time to count from, before a renewal is sent; `None` where there is no lease.
+    pub fn mark(&self) -> Option<Duration> {
+        self.lease.as_ref().map(|lease| lease.elapsed())
+    }
+
+    /// The lease is valid for `time` from `mark` on; an earlier end than the one that is known is ignored.
+    pub fn extend(&self, mark: Option<Duration>, time: Duration) {
+        if let (Some(lease), Some(mark)) = (&self.lease, mark) {
+            let until = (mark + time).as_millis();
             lease.valid_until.fetch_max(u64::try_from(until).unwrap_or(u64::MAX), Ordering::AcqRel);
+        }
+    }
+
+    /// The lease is over, for good.
+    pub fn revoke(&self) {
+        if let Some(lease) = &self.lease {
+            lease.revoked.store(true, Ordering::Release);
         }
     }
 
     /// How long the lease is still valid; `None`: for ever.
     pub fn left(&self) -> Option<Duration> {
         let lease = self.lease.as_ref()?;
+        if lease.revoked.load(Ordering::Acquire) {
+            return Some(Duration::ZERO);
+        }
         let until = Duration::from_millis(lease.valid_until.load(Ordering::Acquire));
-        Some(until.saturating_sub(lease.began.elapsed()))
+        Some(until.saturating_sub(lease.elapsed()))
     }
 
     /// Whether writing is allowed now.
@@ -97,20 +135,36 @@ mod tests {
 
     use super::*;
 
+    fn hold(lead: &Leadership, seconds: u64) {
+        lead.extend(lead.mark(), Duration::from_secs(seconds));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_was_revoked_is_over_whatever_comes_afterwards() {
+        let lead = Leadership::leased();
+        hold(&lead, 10);
+        assert!(lead.is_valid());
+        lead.revoke();
+        hold(&lead, 10);
+        assert!(!lead.is_valid());
+        assert_eq!(lead.while_valid(async { 1 }).await, Err(NotLeading));
+        lead.over().await;
+    }
+
     #[tokio::test(start_paused = true)]
     async fn work_goes_on_while_the_lease_is_renewed_and_is_dropped_when_it_is_over() {
         let lead = Leadership::leased();
         assert_eq!(lead.while_valid(async { 1 }).await, Err(NotLeading), "it was never held");
-        lead.extend(Instant::now() + Duration::from_secs(10));
-        lead.extend(Instant::now() + Duration::from_secs(5));
-        assert_eq!(lead.left(), Some(Duration::from_secs(10)), "a late answer to an earlier renewal");
+        hold(&lead, 10);
+        hold(&lead, 5);
+        assert!(lead.left().unwrap() > Duration::from_secs(9), "a late answer to an earlier renewal");
         let slow = async {
             tokio::time::sleep(Duration::from_secs(15)).await;
             2
         };
         let renew = async {
             tokio::time::sleep(Duration::from_secs(9)).await;
-            lead.extend(Instant::now() + Duration::from_secs(10));
+            hold(&lead, 10);
         };
         assert_eq!(tokio::join!(lead.while_valid(slow), renew).0, Ok(2));
         let steps = Cell::new(0);
@@ -127,7 +181,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn what_wakes_up_too_late_does_not_go_on_even_once() {
         let lead = Leadership::leased();
-        lead.extend(Instant::now() + Duration::from_secs(10));
+        hold(&lead, 10);
         let went_on = Cell::new(false);
         let work = async {
             tokio::task::yield_now().await;

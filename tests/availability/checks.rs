@@ -308,7 +308,7 @@ fn a_process_whose_lease_is_over_looks_for_nothing() {
             spawner: Spawner::default(),
         };
         let lead = Leadership::leased();
-        lead.extend(Instant::now() + Duration::from_secs(6));
+        lead.extend(lead.mark(), Duration::from_secs(6));
         let running = root::start(once(), ports.led_by(&lead, Arc::default()), Vec::new(), "controller");
         let client = server.client("default");
         let sim = Simulation { server, store, client, running };

@@ -1,8 +1,9 @@
 //! The controllers around the pipeline: bindings, Profiles, Releases, and what keeps what from being deleted.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
-use kube_embedded::Verb;
+use kube_embedded::{Fault, FaultPlan, FaultRule, Verb, WatchFault};
 use serde_json::{Value, json};
 use solar_api::names as finalizers;
 
@@ -335,6 +336,56 @@ fn finalizers_of_others_are_never_touched() {
             })
         })
         .await;
+        sim.shut_down().await;
+    });
+}
+
+/// A Profile over twenty Targets whose bindings are being made: each create lands after three seconds, and is seen two
+/// seconds later still. In the middle of that, `change` happens.
+async fn with_bindings_under_way(change: impl AsyncFnOnce(&Simulation)) -> Simulation {
+    let (server, store) = crate::support::world();
+    let late = WatchFault { delay: Some(Duration::from_secs(2)), ..WatchFault::default() };
+    let late = FaultRule::new(Fault::Watch(late)).verb(Verb::Watch).resource("releasebindings");
+    let slow = FaultRule::new(Fault::Delay(Duration::from_secs(3))).verb(Verb::Create);
+    server.set_faults(FaultPlan::new().rule(late).rule(slow.resource("releasebindings")));
+    let sim = Simulation::over(server, store, crate::support::options());
+    scene::install_platform(&sim);
+    for number in 0..20 {
+        install_labelled(&sim, &format!("t{number}"), "canary");
+    }
+    sim.server.install(profile("canary", "web", json!({ "ring": "canary" }))).unwrap();
+    scene::pass(Duration::from_secs(1)).await;
+    assert_eq!(bound(&sim), set(&[]), "all are under way");
+    change(&sim).await;
+    sim
+}
+
+#[test]
+fn a_profile_that_is_deleted_while_its_bindings_are_being_made_ends_without_any() {
+    on_paused_time(|| async {
+        let sim = with_bindings_under_way(async |sim| {
+            sim.delete(&format!("{HERE}/profiles/canary")).await;
+        })
+        .await;
+        sim.until("the Profile is gone", |sim| gone(sim, "Profile", "canary")).await;
+        scene::pass(Duration::from_secs(600)).await;
+        assert_eq!(bound(&sim), set(&[]));
+        sim.shut_down().await;
+    });
+}
+
+#[test]
+fn a_target_that_changes_while_its_binding_is_being_made_is_bound_as_it_is_now() {
+    on_paused_time(|| async {
+        let sim = with_bindings_under_way(async |sim| {
+            for number in 1..20 {
+                let stable = json!({ "metadata": { "labels": { "ring": "stable" } } });
+                sim.patch("targets", "fleet", &format!("t{number}"), stable).await;
+            }
+        })
+        .await;
+        scene::pass(Duration::from_secs(600)).await;
+        assert_eq!(bound(&sim), set(&["t0 web"]));
         sim.shut_down().await;
     });
 }

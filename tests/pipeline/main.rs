@@ -7,6 +7,7 @@ mod failures;
 mod namespaces;
 mod nonsense;
 mod price;
+mod protection;
 mod protocol;
 mod scene;
 mod strangers;

@@ -276,6 +276,27 @@ fn rows() -> Vec<Row> {
             Install(grant("fleet", "other", "Release", "Component")),
             &[],
         ),
+        // One that is edited in its place, and a host that moves away and back.
+        row(
+            "referencegrants",
+            "platform",
+            "registries",
+            Merge(json!({ "spec": { "from": [
+            { "group": GROUP, "kind": "Target", "namespace": "elsewhere" } ] } })),
+            &["far"],
+        ),
+        // Its timer, for what is missing.
+        row("referencegrants", "platform", "registries", Delete, &["far"]),
+        row("referencegrants", "platform", "registries", Restore, &["far"]),
+        row(
+            "registries",
+            "fleet",
+            "images",
+            Merge(json!({ "spec": { "hostname": "other.example" } })),
+            &["pulls"],
+        ),
+        row("registries", "fleet", "images", Merge(json!({ "spec": { "hostname": "ghcr.io" } })), &["pulls"]),
+        row("targets", "fleet", "plain", annotated("render-request", "1"), &["plain"]),
         // Bindings: what they name before and after.
         row("releasebindings", "fleet", "plain", Merge(target("empty")), &["plain", "empty"]),
         row("releasebindings", "fleet", "plain", Merge(target("plain")), &["plain", "empty"]),
@@ -356,6 +377,45 @@ fn each_change_wakes_the_targets_that_depend_on_it_before_or_after_and_nobody_el
             let most =
                 before.iter().zip(&after).map(|(before, after)| after - before).max().unwrap_or_default();
             assert!(most <= MOST_PASSES, "row {number}: {plural} {namespace}/{name}: {most} passes");
+        }
+        sim.shut_down().await;
+    });
+}
+
+/// The first object of `kind` that Target `plain` owns, or that stands for its bootstrap chart.
+fn own(sim: &Simulation, kind: &str) -> String {
+    let found = sim
+        .server
+        .objects(kind)
+        .find(|it| it["spec"]["ownerName"] == "plain" || it["spec"]["repository"] == "fleet/bootstrap-plain");
+    found.unwrap()["metadata"]["name"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn what_becomes_of_its_tasks_bindings_and_artifacts_wakes_their_target_and_nobody_else() {
+    on_paused_time(|| async {
+        let sim = Simulation::new();
+        for object in objects() {
+            sim.server.install(object).unwrap();
+        }
+        pass(Duration::from_secs(120)).await;
+        let nothing = json!({ "digest": null });
+        let deeds = [
+            ("RenderTask", "rendertasks", Deed::Delete),
+            ("RenderBinding", "renderbindings", Deed::Delete),
+            ("RenderArtifact", "renderartifacts", Deed::Status(nothing)),
+            ("RenderArtifact", "renderartifacts", Deed::Delete),
+        ];
+        for (kind, plural, deed) in deeds {
+            let before = passes(&sim).await;
+            let name = own(&sim, kind).leak();
+            act(&sim, &row(plural, "fleet", name, deed, &["plain"])).await;
+            pass(Duration::from_secs(120)).await;
+            let after = passes(&sim).await;
+            let woken =
+                TARGETS.iter().zip(before.iter().zip(&after)).filter(|(_, (before, after))| before != after);
+            let woken: Vec<&str> = woken.map(|(target, _)| *target).collect();
+            assert_eq!(woken, ["plain"], "{kind} {name}\n{}", sim.describe());
         }
         sim.shut_down().await;
     });

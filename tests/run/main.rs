@@ -1,8 +1,8 @@
 //! `solar-controller run` as a cluster starts it, asks it, and ends it.
 
 mod deploy;
-mod election;
 mod flush;
+mod looks;
 mod metrics;
 mod pages;
 #[path = "../support/program.rs"]

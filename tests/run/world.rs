@@ -1,6 +1,5 @@
 //! A Kubernetes API and an OCI registry on loopback, and the built program beside them.
 
-use std::path::Path;
 use std::time::Duration;
 
 use kube_embedded::Server;
@@ -102,16 +101,6 @@ impl World {
         }
     }
 
-    /// Merges `patch` into the object at `path`.
-    pub fn patch(&self, path: &str, patch: &Value) {
-        let client = self.runtime.block_on(async { self.server.client("default") });
-        let request = http::Request::patch(path)
-            .header("content-type", "application/merge-patch+json")
-            .body(patch.to_string().into_bytes())
-            .unwrap();
-        self.runtime.block_on(client.request::<Value>(request)).unwrap();
-    }
-
     /// Status, reason and message of a condition.
     pub fn condition(&self, kind: &str, name: &str, type_: &str) -> Option<[String; 3]> {
         let object = self.server.get_object(kind, "fleet", name)?;
@@ -155,27 +144,15 @@ impl World {
         });
     }
 
-    /// As [`Self::run`], by the name of `who` at the API server.
-    pub fn run_as(&self, who: &str, more: &[&str]) -> Program {
-        let text = std::fs::read_to_string(self.folder.path().join("kubeconfig")).unwrap();
-        let kubeconfig = self.folder.path().join(format!("kubeconfig-{who}"));
-        std::fs::write(&kubeconfig, text.replace("user: {}", &format!("user: {{as: {who}}}"))).unwrap();
-        self.start(&kubeconfig, more)
-    }
-
-    /// Starts `run` against this world, on free ports, and waits until it says that it has started.
-    pub fn run(&self, more: &[&str]) -> Program {
-        self.start(&self.folder.path().join("kubeconfig"), more)
-    }
-
     /// Lets real time pass.
     pub fn pause(&self, time: Duration) {
         self.runtime.block_on(async { tokio::time::sleep(time).await });
     }
 
-    fn start(&self, kubeconfig: &Path, more: &[&str]) -> Program {
+    /// Starts `run` against this world, on free ports, and waits until it says that it has started.
+    pub fn run(&self, more: &[&str]) -> Program {
         let mut command = program();
-        command.arg("run").arg("--kubeconfig").arg(kubeconfig);
+        command.arg("run").arg("--kubeconfig").arg(self.folder.path().join("kubeconfig"));
         command.args(["--health-bind-address", "127.0.0.1:0", "--metrics-bind-address", "127.0.0.1:0"]);
         command.args(["--log-format", "json", "--takeover-wait", "0s"]).args(more);
         let mut program = Program::start(command, self.folder.path());

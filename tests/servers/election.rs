@@ -8,17 +8,26 @@ use test_bed::Cluster;
 
 use crate::pipeline::{settled, touch};
 use crate::program::{self, Program};
+use crate::proxy::Proxy;
 use crate::world::{Bed, Kind, World};
 
 /// Short, so that nobody waits long for a process that is gone.
 const SHORT: [&str; 6] =
     ["--lease-duration", "3s", "--lease-renew-deadline", "2s", "--lease-retry-period", "300ms"];
 
-fn holder(world: &World) -> String {
+fn lease(world: &World) -> String {
     let namespace = world.namespace("platform");
-    let path = format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/solar-controller");
-    let lease = world.get(&path).unwrap_or_default();
-    lease["spec"]["holderIdentity"].as_str().unwrap_or_default().to_owned()
+    format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/solar-controller")
+}
+
+/// A field of the Lease.
+fn leased(world: &World, field: &str) -> String {
+    let lease = world.get(&lease(world)).unwrap_or_default();
+    lease["spec"][field].as_str().unwrap_or_default().to_owned()
+}
+
+fn holder(world: &World) -> String {
+    leased(world, "holderIdentity")
 }
 
 fn until_it_says(world: &World, program: &Program, says: &str) {
@@ -95,6 +104,64 @@ pub fn a_process_that_was_stopped_for_longer_than_its_lease_writes_nothing_when_
     assert_eq!((world.writes("first"), world.pushes()), before, "{}", first.log.text());
     assert!(first.log.text().contains("error: the controller ended: the lease"), "{}", first.log.text());
     assert!(!holder(&world).is_empty(), "it does not give up what it does not hold");
+}
+
+pub fn a_process_that_cannot_renew_its_lease_ends_before_another_begins(kind: Kind) {
+    let Some(world) = World::new(kind, "silence") else { return };
+    world.install_namespaces();
+    let proxy = Proxy::start(&world, "first");
+    let mut first = world.run_with(&proxy.kubeconfig, &SHORT);
+    until_it_says(&world, &first, "ok");
+    world.install_examples();
+    settled(&world, &first.log);
+    // The API server is away, for this process only.
+    proxy.fall_silent();
+    let second = world.run("second", &SHORT);
+    assert_eq!(world.code(&mut first), Some(1));
+    let log = first.log.text();
+    assert!(log.contains("could not be renewed for 2s"), "{log}");
+    let before = world.writes("first");
+    until_it_says(&world, &second, "ok");
+    touch(&world, "web-next", 7);
+    world.until("the change is followed", Some(&second.log), || world.is_at("staging", 2));
+    assert_eq!(world.writes("first"), before);
+}
+
+pub fn a_process_whose_lease_is_taken_by_hand_ends(kind: Kind) {
+    let Some(world) = World::new(kind, "taken") else { return };
+    world.install_namespaces();
+    let mut first = world.run("first", &SHORT);
+    until_it_says(&world, &first, "ok");
+    // Its jobs are in the middle of their pushes, and would go on when the registry answers.
+    world.store.set_faults(|info| {
+        let waits = info.operation == RegistryOperation::PutManifest;
+        if waits { Fault::Latency(Duration::from_secs(1)) } else { Fault::None }
+    });
+    world.install_examples();
+    world.until("it pushes", Some(&first.log), || {
+        world.store.log().iter().any(|it| it.operation == RegistryOperation::PutManifest)
+    });
+    world.patch(&lease(&world), &json!({ "spec": { "holderIdentity": "somebody" } }));
+    assert_eq!(world.code(&mut first), Some(1));
+    // One or two may have been on their way while the answer was.
+    let late = world.patched_after_its_lease_was_lost("first").expect("it looked at its lease");
+    assert!(late <= 2, "{late} patches after the lease was lost");
+    assert!(first.log.text().contains("was taken by another process"), "{}", first.log.text());
+    assert_eq!(holder(&world), "somebody");
+}
+
+pub fn other_fields_of_the_lease_may_be_written_by_people(kind: Kind) {
+    let Some(world) = World::new(kind, "labelled") else { return };
+    world.install_namespaces();
+    let first = world.run("first", &SHORT);
+    until_it_says(&world, &first, "ok");
+    for number in 0..5 {
+        let label = json!({ "metadata": { "labels": { "touched": number.to_string() } } });
+        world.patch(&lease(&world), &label);
+        let before = leased(&world, "renewTime");
+        world.until("it is renewed", Some(&first.log), || leased(&world, "renewTime") != before);
+    }
+    assert_eq!(first.health("/readyz"), (200, "ok\n".to_owned()));
 }
 
 #[test]

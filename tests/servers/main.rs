@@ -5,6 +5,7 @@ mod election;
 mod pipeline;
 #[path = "../support/program.rs"]
 mod program;
+mod proxy;
 mod stress;
 mod world;
 
@@ -32,5 +33,8 @@ on_both_servers! {
     election::one_of_two_works_and_the_other_takes_over_at_once_when_it_ends,
     election::the_work_of_a_process_that_was_killed_is_taken_up_when_its_lease_is_over,
     election::a_process_that_was_stopped_for_longer_than_its_lease_writes_nothing_when_it_wakes,
+    election::a_process_whose_lease_is_taken_by_hand_ends,
+    election::a_process_that_cannot_renew_its_lease_ends_before_another_begins,
+    election::other_fields_of_the_lease_may_be_written_by_people,
     stress::connections_that_are_cut_every_second_lose_nothing,
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use http::Request;
 use kube::Client;
-use kube_embedded::Server;
+use kube_embedded::{Server, Verb};
 use serde_json::{Value, json};
 use solar_controller::actors::pass::{PassHandle, Spawner};
 use solar_controller::dev::examples;
@@ -61,6 +61,15 @@ impl Bed {
         Some(Arc::new(Self { cluster, audit }))
     }
 
+    /// What was answered to this user, in the order of the answers.
+    fn audited(&self, user: &str) -> Vec<Value> {
+        let text = std::fs::read_to_string(&self.audit).unwrap_or_default();
+        let lines = text.lines().filter(|line| line.contains(user));
+        // The last line may be half written.
+        let events = lines.filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        events.filter(|event| event["impersonatedUser"]["username"] == user).collect()
+    }
+
     /// The one that all tests share which leave it running.
     fn shared() -> Option<Arc<Self>> {
         static SHARED: OnceLock<Option<Arc<Bed>>> = OnceLock::new();
@@ -94,7 +103,7 @@ pub struct World {
     pub folder: tempfile::TempDir,
     case: String,
     // In this order: the tasks end before their runtime.
-    _serving: Vec<PassHandle<std::io::Result<()>>>,
+    serving: Vec<PassHandle<std::io::Result<()>>>,
     /// Everything of the test runs in it.
     pub runtime: Runtime,
 }
@@ -118,10 +127,12 @@ impl World {
         let listener = world.runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         std::fs::write(world.path("kubeconfig"), server.kubeconfig(&url)).unwrap();
-        let _inside = world.runtime.enter();
-        let serving = async move { server.serve(listener, std::future::pending()).await };
-        world._serving.push(Spawner::default().spawn_pass("api", serving));
-        drop(_inside);
+        let serving = {
+            let _inside = world.runtime.enter();
+            let serving = async move { server.serve(listener, std::future::pending()).await };
+            Spawner::default().spawn_pass("api", serving)
+        };
+        world.serving.push(serving);
         world
     }
 
@@ -158,7 +169,7 @@ impl World {
         };
         let folder = tempfile::tempdir().unwrap();
         let case = case.to_owned();
-        Self { api, client, store, registry, folder, case, _serving: vec![serving], runtime }
+        Self { api, client, store, registry, folder, case, serving: vec![serving], runtime }
     }
 
     /// A file of the test.
@@ -371,19 +382,14 @@ impl World {
                     .map(|it| Asked { verb: it.verb.to_string(), resource: it.resource.to_string() })
                     .collect()
             }
-            Api::Real(bed) => {
-                let text = std::fs::read_to_string(&bed.audit).unwrap_or_default();
-                let lines = text.lines().filter(|line| line.contains(&*user));
-                // The last line may be half written.
-                let events = lines.filter_map(|line| serde_json::from_str::<Value>(line).ok());
-                events
-                    .filter(|event| event["impersonatedUser"]["username"] == user)
-                    .map(|event| Asked {
-                        verb: event["verb"].as_str().unwrap_or_default().to_owned(),
-                        resource: event["objectRef"]["resource"].as_str().unwrap_or_default().to_owned(),
-                    })
-                    .collect()
-            }
+            Api::Real(bed) => bed
+                .audited(&user)
+                .iter()
+                .map(|event| Asked {
+                    verb: text(&event["verb"]),
+                    resource: text(&event["objectRef"]["resource"]),
+                })
+                .collect(),
         };
         all.into_iter().filter(|asked| asked.resource != "leases").collect()
     }
@@ -393,13 +399,42 @@ impl World {
         self.asked(who).iter().filter(|asked| !["get", "list", "watch"].contains(&&*asked.verb)).count()
     }
 
+    /// How many patches a process sent after it was told that its Lease is another's, which its last look at the Lease
+    /// tells, after a refused renewal; `None` if it was not told.
+    pub fn patched_after_its_lease_was_lost(&self, who: &str) -> Option<usize> {
+        let user = self.user(who);
+        match &self.api {
+            Api::Embedded(server) => {
+                let requests: Vec<_> =
+                    server.requests().into_iter().filter(|it| *it.actor == *user).collect();
+                let lost = requests
+                    .iter()
+                    .rposition(|it| &*it.resource == "leases" && it.verb == Verb::Get && it.code == 200)?;
+                Some(requests[lost..].iter().filter(|it| it.verb == Verb::Patch).count())
+            }
+            Api::Real(bed) => {
+                let events = bed.audited(&user);
+                let lost = events.iter().rfind(|event| {
+                    event["objectRef"]["resource"] == "leases"
+                        && event["verb"] == "get"
+                        && event["responseStatus"]["code"] == 200
+                })?;
+                // Times of one clock, all written alike.
+                let told = text(&lost["stageTimestamp"]);
+                let late = events.iter().filter(|event| {
+                    event["verb"] == "patch" && text(&event["requestReceivedTimestamp"]) > told
+                });
+                Some(late.count())
+            }
+        }
+    }
+
     /// Waits until `level` holds.
     pub fn until(&self, what: &str, log: Option<&Log>, mut level: impl FnMut() -> bool) {
         let deadline = Instant::now() + PATIENCE;
         while !level() {
-            if Instant::now() > deadline {
-                panic!("never: {what}\n{}\n{}", log.map(Log::text).unwrap_or_default(), self.describe());
-            }
+            let log = || log.map(Log::text).unwrap_or_default();
+            assert!(Instant::now() < deadline, "never: {what}\n{}\n{}", log(), self.describe());
             self.pause(Duration::from_millis(50));
         }
     }
@@ -461,6 +496,8 @@ impl World {
         command.arg("run").arg("--kubeconfig").arg(kubeconfig);
         command.args(["--health-bind-address", "127.0.0.1:0", "--metrics-bind-address", "127.0.0.1:0"]);
         command.args(["--log-format", "json", "--takeover-wait", "0s"]);
+        // A chart whose Target goes at the same moment may never be seen bound; nothing here restores a backup.
+        command.args(["--unbound-grace", "5s"]);
         let namespaces = NAMESPACES.map(|name| self.namespace(name)).join(",");
         command.args(["--watch-namespace", &namespaces]);
         command.args(["--leader-election-namespace", &self.namespace("platform")]).args(more);
@@ -483,6 +520,10 @@ impl World {
         });
         ended.and_then(|status| status.code())
     }
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
 }
 
 fn runtime() -> Runtime {

@@ -72,25 +72,42 @@ pub enum LeaseStep {
 /// Watches the Lease of somebody else.
 #[derive(Clone, Debug, Default)]
 pub struct Candidate {
-    seen: Option<(SeenLease, Moment)>,
+    seen: Option<Holder>,
+}
+
+/// What was last seen of a Lease that somebody held.
+#[derive(Clone, Debug)]
+struct Holder {
+    version: String,
+    duration: Duration,
+    /// When this version was first seen.
+    since: Moment,
+    /// When it was last seen.
+    looked: Moment,
 }
 
 impl Candidate {
     /// Decides by the Lease as it was read at `now`.
     pub fn next(&mut self, read: Option<SeenLease>, now: Moment, times: &LeaseTimes) -> LeaseStep {
         let Some(read) = read else {
-            self.seen = None;
-            return LeaseStep::Create;
+            // Somebody deleted it; its holder works on for a while all the same.
+            let left = self.seen.as_ref().map(|seen| (seen.looked + seen.duration).saturating_sub(now));
+            return match left.filter(|left| !left.is_zero()) {
+                Some(left) => LeaseStep::Wait(left.min(times.retry_period)),
+                None => LeaseStep::Create,
+            };
         };
         if read.holder.is_empty() {
             return LeaseStep::Take { clean: read.clean };
         }
         let since = match &self.seen {
-            Some((seen, since)) if seen.version == read.version => *since,
+            Some(seen) if seen.version == read.version => seen.since,
             _ => now,
         };
-        let left = (since + read.duration).saturating_sub(now);
-        self.seen = Some((read, since));
+        // A holder that does not say how long is given as long as one that runs with these times.
+        let duration = if read.duration.is_zero() { times.duration } else { read.duration };
+        self.seen = Some(Holder { version: read.version, duration, since, looked: now });
+        let left = (since + duration).saturating_sub(now);
         if left.is_zero() {
             LeaseStep::Take { clean: false }
         } else {

@@ -88,10 +88,12 @@ pub fn decide(world: &World, name: &ObjectName) -> Vec<BindingOrder> {
     let mut orders = Vec::new();
     let mut settled = BTreeSet::new();
     for profile in over(world, &name.namespace).filter(|profile| !profile.meta.terminating) {
+        let binding = binding_name(profile, name);
         if target.is_none() || !selects(profile, target.map(AsRef::as_ref)) {
+            // One that was made for this Target, and that somebody pointed at another, is found by its name only.
+            orders.extend(astray(world, profile, name, &binding));
             continue;
         }
-        let binding = binding_name(profile, name);
         orders.extend(wanted(world, profile, name, target, &binding));
         settled.insert(binding);
     }
@@ -137,6 +139,21 @@ fn wanted(
     let is_right = binding.target == *target && binding.release == profile.release;
     (may_bind && !is_right && !binding.meta.terminating)
         .then(|| BindingOrder::Correct { binding: binding.meta.clone(), release: profile.release.clone() })
+}
+
+/// The deletion of a binding that `profile` has made for `target`, which it does not select, and that names another one.
+fn astray(
+    world: &World,
+    profile: &ProfileRecord,
+    target: &ObjectName,
+    name: &ObjectName,
+) -> Option<BindingOrder> {
+    let binding = world.release_bindings.get(name)?;
+    let is_astray = binding.target != *target
+        && binding.profile() == Some((profile.meta.name.clone(), &profile.meta.uid))
+        && !binding.meta.terminating
+        && selector::validate(&profile.selector).is_ok();
+    is_astray.then(|| BindingOrder::Delete { binding: binding.meta.clone() })
 }
 
 /// Whether a Profile has made `binding` for `target` and does not want it any more. A selector that cannot be asked

@@ -191,29 +191,23 @@ fn held_changed(old: Option<&Meta>, new: Option<&Meta>, finalizer: &str) -> bool
     held(old) != held(new)
 }
 
-/// Whether the Profile that made `binding` wants it as it is, as far as is known.
-fn is_wanted(world: &World, profile: &ObjectName, binding: &ReleaseBindingRecord) -> bool {
-    let target = world.targets.get(&binding.target).map(Arc::as_ref);
-    world
-        .profiles
-        .get(profile)
-        .is_some_and(|profile| profile.release == binding.release && crate::profile::selects(profile, target))
-}
-
 impl Routed for ReleaseBindingRecord {
-    fn concerned(world: &World, old: Option<&Self>, new: Option<&Self>, to: &mut Concerned) {
+    fn concerned(_: &World, old: Option<&Self>, new: Option<&Self>, to: &mut Concerned) {
         let metas = (old.map(|b| &b.meta), new.map(|b| &b.meta));
-        if touched(metas.0, metas.1) {
+        let touched = touched(metas.0, metas.1);
+        if touched {
             for binding in old.iter().chain(&new) {
                 add(to, TARGET, &binding.target);
                 add(to, RELEASE_BINDING, &binding.meta.name);
+            }
+        }
+        if touched || old.and_then(Self::profile) != new.and_then(Self::profile) {
+            for binding in old.iter().chain(&new) {
                 if let Some((profile, _)) = binding.profile() {
                     add(to, PROFILE, &profile);
-                    // One that has just been made needs nothing, unless it was decided upon before the last change of its
-                    // Profile or Target, whose wake found no binding yet.
-                    if old.is_some() || !is_wanted(world, &profile, binding) {
-                        add(to, PROFILE_BINDINGS, &binding.target);
-                    }
+                    // Also one that has just been made: what it was made for may be otherwise by now, and whoever was
+                    // told of that did not see it yet.
+                    add(to, PROFILE_BINDINGS, &binding.target);
                 }
             }
         }
@@ -421,14 +415,17 @@ fn granted(
 
 impl Routed for RenderTaskRecord {
     fn concerned(_: &World, old: Option<&Self>, new: Option<&Self>, to: &mut Concerned) {
-        let Some(task) = new.or(old) else { return };
         let metas = (old.map(|t| &t.meta), new.map(|t| &t.meta));
         let touched = touched(metas.0, metas.1) || old.map(|t| &t.controller) != new.map(|t| &t.controller);
-        if touched || old.map(|t| &t.render_request) != new.map(|t| &t.render_request) {
-            add(to, RENDER_TASK, &task.meta.name);
-        }
-        if *task.owner_kind == *"Target" && (touched || old.map(|t| &t.status) != new.map(|t| &t.status)) {
-            add(to, TARGET, &task.owner);
+        let asked = old.map(|t| &t.render_request) != new.map(|t| &t.render_request);
+        for task in old.iter().chain(&new) {
+            if touched || asked {
+                add(to, RENDER_TASK, &task.meta.name);
+            }
+            let is_news = touched || old.map(|t| &t.status) != new.map(|t| &t.status);
+            if *task.owner_kind == *"Target" && is_news {
+                add(to, TARGET, &task.owner);
+            }
         }
     }
 

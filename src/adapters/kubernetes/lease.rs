@@ -9,7 +9,6 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use kube::Client;
 use kube::api::{ObjectMeta, PostParams};
 use solar_core::lease::{Candidate, LeaseStep, LeaseTimes, SeenLease};
-use tokio::time::Instant;
 
 use super::api::FIELD_MANAGER;
 use super::error::Problem;
@@ -116,8 +115,15 @@ impl Elector {
         }
     }
 
-    /// Renews the Lease for as long as that goes well. Answers why it is not held any more.
+    /// Renews the Lease for as long as that goes well. Answers why it is not held any more; from then on nothing is
+    /// written.
     pub async fn keep(&mut self) -> String {
+        let lost = self.renew().await;
+        self.lead.revoke();
+        lost
+    }
+
+    async fn renew(&mut self) -> String {
         loop {
             let pause = self.times.retry_period;
             tokio::select! {
@@ -158,10 +164,12 @@ impl Elector {
         Ok(ours)
     }
 
-    /// Gives the Lease up, so that another process can begin at once; `clean` says that nothing of this one can land
-    /// any more. One that is not held is left alone.
-    pub async fn give_up(&mut self, clean: bool) {
+    /// Gives the Lease up, so that another process can begin at once. `is_clean` is asked when nothing more can be begun:
+    /// whether nothing of this process can land any more. A Lease that is not held is left alone.
+    pub async fn give_up(&mut self, is_clean: impl FnOnce() -> bool) {
         let Some(mut lease) = self.held.take().filter(|_| self.lead.is_valid()) else { return };
+        self.lead.revoke();
+        let clean = is_clean();
         let spec = lease.spec.get_or_insert_default();
         spec.holder_identity = Some(String::new());
         spec.renew_time = Some(self.wall());
@@ -177,7 +185,7 @@ impl Elector {
 
     /// Writes the Lease as this process holds it; valid from when it was sent.
     async fn write(&mut self, wanted: Lease) -> Result<(), Problem> {
-        let sent = Instant::now();
+        let sent = self.lead.mark();
         let params = params();
         let written = if wanted.metadata.resource_version.is_none() {
             self.bounded(self.api.create(&params, &wanted)).await?
@@ -185,7 +193,7 @@ impl Elector {
             self.bounded(self.api.replace(&self.name.name, &params, &wanted)).await?
         };
         self.held = Some(written);
-        self.lead.extend(sent + self.times.renew_deadline);
+        self.lead.extend(sent, self.times.renew_deadline);
         Ok(())
     }
 

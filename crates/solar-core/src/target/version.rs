@@ -31,7 +31,7 @@ pub(super) fn of_input(
     if let Some(given) = given.filter(|given| given.input == input && given.version >= stored.max(tasks)) {
         return Some(given.version);
     }
-    let fresh = stored == 0 && tasks == 0 && given.is_none();
+    let fresh = stored == 0 && given.is_none();
     if fresh && view.memory.history.is_none() {
         return None;
     }

@@ -56,6 +56,23 @@ fn a_holder_counts_as_dead_only_when_nothing_changed_for_as_long_as_its_lease_sa
 }
 
 #[test]
+fn a_lease_that_somebody_deleted_keeps_others_out_for_as_long_as_it_said() {
+    let mut candidate = Candidate::default();
+    candidate.next(Some(held("a", 1)), at(100), &TIMES);
+    assert_eq!(candidate.next(None, at(101), &TIMES), LeaseStep::Wait(at(2)));
+    assert_eq!(candidate.next(None, at(114), &TIMES), LeaseStep::Wait(at(1)));
+    assert_eq!(candidate.next(None, at(115), &TIMES), LeaseStep::Create);
+}
+
+#[test]
+fn a_holder_that_does_not_say_for_how_long_is_given_the_usual_time() {
+    let mut candidate = Candidate::default();
+    let silent = SeenLease { duration: Duration::ZERO, ..held("a", 1) };
+    assert_eq!(candidate.next(Some(silent.clone()), at(100), &TIMES), LeaseStep::Wait(at(2)));
+    assert_eq!(candidate.next(Some(silent), at(115), &TIMES), LeaseStep::Take { clean: false });
+}
+
+#[test]
 fn times_that_let_two_lead_or_give_no_second_try_are_refused_with_the_flag() {
     assert_eq!(TIMES.check(), Ok(()));
     let refused = |times: LeaseTimes| times.check().unwrap_err();

@@ -167,6 +167,18 @@ fn a_binding_that_somebody_pointed_elsewhere_is_pointed_back_by_the_target_of_it
 }
 
 #[test]
+fn a_binding_that_was_pointed_elsewhere_goes_when_its_own_target_is_not_selected_any_more() {
+    let mut world = world();
+    let mut moved = made(&berlin(), "web");
+    moved.spec.target_ref.name = "hamburg".into();
+    add(&mut world, &moved);
+    world.targets.insert(a_target("edge", "berlin", "stable"));
+    assert_eq!(orders(&world, &berlin()), [format!("delete {}", name_of(&berlin()))]);
+    world.targets.remove(&berlin());
+    assert_eq!(orders(&world, &berlin()), [format!("delete {}", name_of(&berlin()))]);
+}
+
+#[test]
 fn a_profile_that_is_going_takes_all_of_its_bindings_along() {
     let mut world = world();
     let mut moved = made(&berlin(), "web");
@@ -315,12 +327,16 @@ fn a_profile_concerns_itself_the_targets_in_its_scope_and_what_it_has_bound() {
 fn a_binding_that_was_changed_or_deleted_is_made_right_again() {
     let world = world();
     let binding = ReleaseBindingRecord::from(&made(&berlin(), "web"));
-    assert_eq!(concerned(&world, None, Some(&binding)), ["Profile edge/canary"], "it is counted");
     let both = ["Profile edge/canary", "ProfileBindings edge/berlin"];
+    assert_eq!(concerned(&world, None, Some(&binding)), both, "what it was made for may be otherwise by now");
     assert_eq!(concerned(&world, Some(&binding), None), both);
     let mut changed = binding.clone();
     changed.meta.generation = 2;
     assert_eq!(concerned(&world, Some(&binding), Some(&changed)), both);
+    let mut stripped = made(&berlin(), "web");
+    stripped.metadata.owner_references = None;
+    let stripped = ReleaseBindingRecord::from(&stripped);
+    assert_eq!(concerned(&world, Some(&binding), Some(&stripped)), both, "it lost its owner");
     let mut written = binding.clone();
     written.meta.resource_version = "2".into();
     assert_eq!(concerned(&world, Some(&binding), Some(&written)), Vec::<String>::new());
