@@ -2,6 +2,7 @@
 
 mod deploy;
 mod flush;
+mod looks;
 mod metrics;
 mod pages;
 #[path = "../support/program.rs"]

@@ -144,6 +144,11 @@ impl World {
         });
     }
 
+    /// Lets real time pass.
+    pub fn pause(&self, time: Duration) {
+        self.runtime.block_on(async { tokio::time::sleep(time).await });
+    }
+
     /// Starts `run` against this world, on free ports, and waits until it says that it has started.
     pub fn run(&self, more: &[&str]) -> Program {
         let mut command = program();
