@@ -14,13 +14,14 @@ use solar_api::names::{
 use solar_core::binding;
 use solar_core::condition::{self, Wanted};
 use solar_core::object::{Meta, ObjectName};
-use solar_core::overlay::{Own, settle};
+use solar_core::overlay::Own;
 use solar_core::record::{RegistryBindingRecord, ReleaseBindingRecord};
 use solar_core::routes::{ActorKind, REGISTRY_BINDING, RELEASE_BINDING};
 use solar_core::world::{Kept, Record as _, World};
 
-use super::finalizers::{ensure_own, protect, remove_own};
+use super::finalizers::{ensure, protect, remove_own};
 use super::object::{NoRequest, Pass, PassError, Reconcile};
+use super::own::{keep, observe};
 use super::system::Shared;
 use crate::adapters::kubernetes::{Expect, Namespaced};
 
@@ -116,7 +117,7 @@ impl<K: Binding> Reconcile for BindingKind<K> {
             }
             return Ok(None);
         }
-        if let Some(held) = ensure_own::<K>(&shared, binding.meta(), K::OWN_FINALIZER).await? {
+        if let Some(held) = ensure::<K>(&shared, binding.meta(), K::OWN_FINALIZER).await? {
             binding = keep(pass, &held);
         }
         let bound = K::bound(&shared.cache.read(), &binding);
@@ -142,18 +143,4 @@ impl<K: Binding> Reconcile for BindingKind<K> {
     fn is_done(shared: &Shared, name: &ObjectName, _: &Self::Memory) -> bool {
         K::Record::table(&shared.cache.read()).get(name).is_none()
     }
-}
-
-fn observe<K: Binding>(pass: &Pass<BindingKind<K>>) -> Option<Arc<K::Record>> {
-    let world = pass.shared.cache.read();
-    let watched = K::Record::table(&world).get(&pass.name);
-    let binding = settle(watched, &mut pass.memory())?;
-    watched?;
-    Some(binding)
-}
-
-fn keep<K: Binding>(pass: &Pass<BindingKind<K>>, object: &K) -> Arc<K::Record> {
-    let record = Arc::new(K::Record::from(object));
-    *pass.memory() = Some(Own::Present { record: record.clone(), since: pass.now() });
-    record
 }

@@ -12,7 +12,7 @@ use solar_core::overlay::{Own, settle};
 use solar_core::record::ComponentVersionRecord;
 use solar_core::routes::{ActorKind, COMPONENT_VERSION};
 
-use super::finalizers::{ensure_own, protect, remove_own};
+use super::finalizers::{ensure, protect, remove_own};
 use super::object::{NoRequest, Pass, PassError, Reconcile};
 use super::registry_actor;
 use super::system::Shared;
@@ -54,7 +54,7 @@ impl Reconcile for ComponentVersionKind {
             // It is held here for nothing; a Release may hold it still.
             remove_own::<ComponentVersion>(&pass.shared, &version.meta, COMPONENT_VERSION_FINALIZER).await?
         } else {
-            ensure_own::<ComponentVersion>(&pass.shared, &version.meta, COMPONENT_VERSION_FINALIZER).await?
+            ensure::<ComponentVersion>(&pass.shared, &version.meta, COMPONENT_VERSION_FINALIZER).await?
         };
         if let Some(written) = written {
             keep(pass, &written);
@@ -64,9 +64,7 @@ impl Reconcile for ComponentVersionKind {
         }
         // A Component that cannot be held now is tried again, and keeps nobody from looking.
         let protected = match seen.component {
-            Some(component) => {
-                protect::<Component>(&pass.shared, &component, COMPONENT_REF_FINALIZER).await.map(drop)
-            }
+            Some(component) => protect::<Component>(&pass.shared, &component, COMPONENT_REF_FINALIZER).await,
             None => Ok(()),
         };
         let wait = check(pass).await?;

@@ -10,23 +10,15 @@ use crate::adapters::kubernetes::{ApiError, Namespaced, Problem, add_finalizer, 
 /// Tries to put a finalizer on, each with the list as it is then: others add theirs at the same time.
 const TRIES: u32 = 4;
 
-/// Puts the kind's own `finalizer` on an object that is not being deleted; answers the object since then, `None` where
-/// nothing was to be done.
-pub async fn ensure_own<K: Namespaced>(
-    shared: &Shared,
-    meta: &Meta,
-    finalizer: &str,
-) -> Result<Option<K>, PassError> {
-    put_on(shared, meta, finalizer).await
-}
-
 /// Puts `finalizer` on the object with this metadata, as a referrer does before it depends on the object. One that is
 /// being deleted takes none.
 pub async fn protect<K: Namespaced>(shared: &Shared, meta: &Meta, finalizer: &str) -> Result<(), PassError> {
-    put_on::<K>(shared, meta, finalizer).await.map(drop)
+    ensure::<K>(shared, meta, finalizer).await.map(drop)
 }
 
-async fn put_on<K: Namespaced>(
+/// Puts `finalizer` on an object that is not being deleted; answers the object as it is then, `None` where nothing was to
+/// be done.
+pub async fn ensure<K: Namespaced>(
     shared: &Shared,
     meta: &Meta,
     finalizer: &str,

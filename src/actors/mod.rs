@@ -9,6 +9,7 @@ pub mod errand_slots;
 pub mod finalizers;
 pub mod gate;
 pub mod object;
+pub mod own;
 pub mod pass;
 pub mod profile;
 pub mod protection;

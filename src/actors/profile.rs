@@ -1,7 +1,6 @@
 //! The actors of Profiles: one for each Profile, which holds its Release and says how it fares, and one for each Target
 //! that Profiles select, which makes and takes away the bindings.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use kube::api::ObjectMeta;
@@ -10,15 +9,16 @@ use solar_api::names::{PROFILE_FINALIZER, RELEASE_BINDING_FINALIZER, RELEASE_REF
 use solar_api::{LocalReference, ObjectReference, Profile, Release, ReleaseBinding, ReleaseBindingSpec};
 use solar_core::condition::{MAX_NOTE, fit_text};
 use solar_core::object::{Meta, ObjectName};
-use solar_core::overlay::{Own, settle};
+use solar_core::overlay::Own;
 use solar_core::profile::{self, BindingOrder};
 use solar_core::record::{ProfileRecord, ReleaseBindingRecord};
 use solar_core::routes::{ActorKind, PROFILE, PROFILE_BINDINGS};
 use solar_core::target::EventOrder;
 use solar_core::world::IndexKey;
 
-use super::finalizers::{ensure_own, protect, remove_own};
+use super::finalizers::{ensure, protect, remove_own};
 use super::object::{NoRequest, Pass, PassError, Reconcile};
+use super::own::{keep, observe};
 use super::references::{controlled_by, reference};
 use super::system::Shared;
 use crate::adapters::kubernetes::{ApiError, Expect, Problem, Regarding};
@@ -49,7 +49,7 @@ impl Reconcile for ProfileKind {
             }
             return Ok(None);
         }
-        if let Some(held) = ensure_own::<Profile>(&shared, &profile.meta, PROFILE_FINALIZER).await? {
+        if let Some(held) = ensure::<Profile>(&shared, &profile.meta, PROFILE_FINALIZER).await? {
             profile = keep(pass, &held);
         }
         let release = shared.cache.read().releases.get(&profile.release).map(|release| release.meta.clone());
@@ -73,20 +73,6 @@ impl Reconcile for ProfileKind {
     fn is_done(shared: &Shared, name: &ObjectName, _: &Self::Memory) -> bool {
         shared.cache.read().profiles.get(name).is_none()
     }
-}
-
-fn observe(pass: &Pass<ProfileKind>) -> Option<Arc<ProfileRecord>> {
-    let world = pass.shared.cache.read();
-    let watched = world.profiles.get(&pass.name);
-    let profile = settle(watched, &mut pass.memory())?;
-    watched?;
-    Some(profile)
-}
-
-fn keep(pass: &Pass<ProfileKind>, profile: &Profile) -> Arc<ProfileRecord> {
-    let record = Arc::new(ProfileRecord::from(profile));
-    *pass.memory() = Some(Own::Present { record: record.clone(), since: pass.now() });
-    record
 }
 
 /// Whether bindings of `profile` are left, by an API read where the watch shows none.

@@ -1,18 +1,18 @@
 //! The actor of a Release: says whether its ComponentVersion resolves, and holds it.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use solar_api::names::{COMPONENT_VERSION_REF_FINALIZER, RELEASE_FINALIZER};
 use solar_api::{ComponentVersion, Release};
 use solar_core::object::ObjectName;
-use solar_core::overlay::{Own, settle};
+use solar_core::overlay::Own;
 use solar_core::record::ReleaseRecord;
 use solar_core::release::{self, Resolved};
 use solar_core::routes::{ActorKind, RELEASE};
 
-use super::finalizers::{ensure_own, protect, remove_own};
+use super::finalizers::{ensure, protect, remove_own};
 use super::object::{NoRequest, Pass, PassError, Reconcile};
+use super::own::{keep, observe};
 use super::system::Shared;
 use crate::adapters::kubernetes::Expect;
 
@@ -38,7 +38,7 @@ impl Reconcile for ReleaseKind {
             if let Some(let_go) = let_go {
                 release = keep(pass, &let_go);
             }
-        } else if let Some(held) = ensure_own::<Release>(&shared, &release.meta, RELEASE_FINALIZER).await? {
+        } else if let Some(held) = ensure::<Release>(&shared, &release.meta, RELEASE_FINALIZER).await? {
             release = keep(pass, &held);
         }
         let watched = shared.options.target.watched.as_deref();
@@ -73,18 +73,4 @@ impl Reconcile for ReleaseKind {
     fn is_done(shared: &Shared, name: &ObjectName, _: &Self::Memory) -> bool {
         shared.cache.read().releases.get(name).is_none()
     }
-}
-
-fn observe(pass: &Pass<ReleaseKind>) -> Option<Arc<ReleaseRecord>> {
-    let world = pass.shared.cache.read();
-    let watched = world.releases.get(&pass.name);
-    let release = settle(watched, &mut pass.memory())?;
-    watched?;
-    Some(release)
-}
-
-fn keep(pass: &Pass<ReleaseKind>, release: &Release) -> Arc<ReleaseRecord> {
-    let record = Arc::new(ReleaseRecord::from(release));
-    *pass.memory() = Some(Own::Present { record: record.clone(), since: pass.now() });
-    record
 }

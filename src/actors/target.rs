@@ -27,7 +27,7 @@ use solar_core::world::{IndexKey, World};
 use solar_core::{backoff, content, host, layout};
 
 use super::access;
-use super::finalizers::{ensure_own, protect, remove_own};
+use super::finalizers::{ensure, protect, remove_own};
 use super::object::{NoRequest, Pass, PassError, Reconcile};
 use super::references::{controlled_by, reference};
 use super::render_artifact::RenderArtifactKind;
@@ -304,7 +304,7 @@ async fn perform(
 ) -> Result<Done, PassError> {
     match step {
         TargetStep::AddFinalizer => {
-            let held = ensure_own::<Target>(&pass.shared, &target.meta, TARGET_FINALIZER).await?;
+            let held = ensure::<Target>(&pass.shared, &target.meta, TARGET_FINALIZER).await?;
             return Ok(held.map_or(Done::Now, |held| Done::Changed(keep(pass, &held))));
         }
         TargetStep::WriteStatus(status) => {

@@ -1,0 +1,32 @@
+//! For actors that remember of their object nothing but their own last write.
+
+use std::sync::Arc;
+
+use solar_core::overlay::{Own, settle};
+use solar_core::world::Kept;
+
+use super::object::{Pass, Reconcile};
+
+/// The object as it is watched, or as this actor has written it while the watch is behind; `None` when it is gone.
+pub fn observe<A, R>(pass: &Pass<A>) -> Option<Arc<R>>
+where
+    A: Reconcile<Memory = Option<Own<R>>>,
+    R: Kept,
+{
+    let world = pass.shared.cache.read();
+    let watched = R::table(&world).get(&pass.name);
+    let record = settle(watched, &mut pass.memory())?;
+    watched?;
+    Some(record)
+}
+
+/// Remembers the object as a write has left it.
+pub fn keep<A, R, K>(pass: &Pass<A>, object: &K) -> Arc<R>
+where
+    A: Reconcile<Memory = Option<Own<R>>>,
+    R: Kept + for<'a> From<&'a K>,
+{
+    let record = Arc::new(R::from(object));
+    *pass.memory() = Some(Own::Present { record: record.clone(), since: pass.now() });
+    record
+}
