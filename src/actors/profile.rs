@@ -60,9 +60,7 @@ impl Reconcile for ProfileKind {
         let status = profile::status(&shared.cache.read(), &profile, shared.clock.wall());
         if let Some(status) = status {
             let expect = Expect { uid: &meta.uid, resource_version: Some(&meta.resource_version) };
-            let api = &shared.api;
-            let written =
-                api.write_status::<Profile, _>(&pass.name, expect, &profile.status, &status).await?;
+            let written = pass.write_status::<Profile, _>(expect, &profile.status, &status).await?;
             if let Some(written) = written {
                 keep(pass, &written);
             }

@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use serde_json::json;
+use solar_api::conditions::oci_cleanup;
 use solar_api::names::{REGISTRY_REF_FINALIZER, RENDER_ARTIFACT_FINALIZER};
 use solar_api::{Registry, RenderArtifact, RenderArtifactStatus, RenderBinding, Target};
 use solar_core::artifact::{self, ArtifactMemory, ArtifactStep, View};
@@ -256,6 +257,11 @@ async fn perform(pass: &mut Pass<RenderArtifactKind>, step: ArtifactStep) -> Res
         }
         ArtifactStep::SetChartUrl(url) => {
             let wanted = RenderArtifactStatus { chart_url: Some(url), ..artifact.status.clone() };
+            write_status(pass, &artifact, &wanted).await
+        }
+        ArtifactStep::ForgetCleanupFailure => {
+            let mut wanted = artifact.status.clone();
+            wanted.conditions.retain(|condition| condition.type_ != oci_cleanup::TYPE);
             write_status(pass, &artifact, &wanted).await
         }
         ArtifactStep::DeleteSelf => {

@@ -25,6 +25,8 @@ pub enum Cause {
     Errand,
     /// The last pass failed, or the actor was restarted.
     Retry,
+    /// Somebody else wrote the object's status.
+    Edit,
 }
 
 impl Cause {
@@ -37,6 +39,7 @@ impl Cause {
             Self::Request => "request",
             Self::Errand => "errand",
             Self::Retry => "retry",
+            Self::Edit => "edit",
         }
     }
 }
@@ -48,6 +51,11 @@ pub struct Woken {
     /// The cause of the first of them.
     pub cause: Cause,
 }
+
+/// The watch shows a status that this actor may not have written.
+#[derive(Clone, Copy, Debug, Message)]
+#[rtype(result = "()")]
+pub struct StatusShown;
 
 /// An answer to an earlier request; the last from each correspondent is kept for the next pass.
 #[derive(Clone, Debug, Message)]

@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
-use kube_embedded::Verb;
 use serde_json::{Value, json};
 
 use crate::scene::{
-    HERE, RELEASE, delete_target, install_platform, install_target, is_ready, kill_and_start, object, pass,
-    ready, registry, until_all_gone,
+    HERE, RELEASE, delete_target, install_platform, install_target, is_ready, object, pass, ready, registry,
+    until_all_gone,
 };
 use crate::support::{Simulation, on_paused_time, options, world};
 
@@ -481,129 +480,6 @@ fn a_hostname_with_a_scheme_a_slash_or_a_default_port_is_the_host_itself() {
             sim.server.install(secret).unwrap();
             install_target(&sim, "two", "other");
             sim.until(host, |sim| is_ready(sim, "two")).await;
-            sim.shut_down().await;
-        });
-    }
-}
-
-// ---- statuses that somebody edited ----
-
-/// An object, and what somebody writes into its status.
-fn edits() -> Vec<(&'static str, &'static str, Value)> {
-    let now = "2026-01-01T00:00:00Z";
-    let odd = |type_: &str, status: &str, reason: &str| {
-        json!([{
-            "type": type_,
-            "status": status,
-            "reason": reason,
-            "message": "Grüße",
-            "lastTransitionTime": now,
-            "observedGeneration": 4_000_000,
-        }])
-    };
-    vec![
-        ("Target", "one", json!({ "bootstrapVersion": -7 })),
-        ("Target", "one", json!({ "bootstrapVersion": 0, "chartURL": null, "conditions": null })),
-        ("Target", "one", json!({ "bootstrapVersion": 41 })),
-        ("Target", "one", json!({ "bootstrapVersion": i64::MAX })),
-        ("Target", "one", json!({ "chartURL": "not an address", "observedGeneration": -1 })),
-        ("Target", "one", json!({ "conditions": odd("Ready", "False", "Nonsense") })),
-        ("Target", "one", json!({ "conditions": odd("BootstrapReady", "Unknown", "Nonsense") })),
-        ("Release", "web", json!({ "effectiveUniqueName": "other" })),
-        ("Release", "web", json!({ "conditions": odd("ComponentVersionResolved", "False", "Nonsense") })),
-        ("ReleaseBinding", "one-web", json!({ "conditions": odd("TargetResolved", "False", "Nonsense") })),
-        ("RenderTask", "", json!({ "digest": "nonsense" })),
-        ("RenderTask", "", json!({ "digest": format!("sha256:{}", "a".repeat(64)) })),
-        ("RenderTask", "", json!({ "digest": "", "chartURL": "not an address" })),
-        ("RenderTask", "", json!({ "attempts": -3, "observedRenderRequest": "x" })),
-        ("RenderTask", "", json!({ "conditions": odd("JobFailed", "True", "Nonsense") })),
-        ("RenderTask", "", json!({ "conditions": null, "digest": null, "chartURL": null })),
-        ("RenderArtifact", "", json!({ "digest": "nonsense" })),
-        ("RenderArtifact", "", json!({ "digest": format!("sha256:{}", "a".repeat(64)) })),
-        ("RenderArtifact", "", json!({ "digest": "", "chartURL": "" })),
-        ("RenderArtifact", "", json!({ "digest": null, "chartURL": null, "conditions": null })),
-        ("RenderArtifact", "", json!({ "conditions": odd("OCICleanup", "False", "DeleteFailed") })),
-        ("Profile", "all", json!({ "matchedTargets": -1, "conditions": null })),
-        ("Profile", "all", json!({ "conditions": odd("Ready", "False", "Nonsense") })),
-    ]
-}
-
-/// What matters of a status: not when it changed, in which order, nor which version a bootstrap chart has.
-fn of_ours(object: &Value) -> Value {
-    let mut status = object["status"].clone();
-    let mut none = Vec::new();
-    let conditions = status["conditions"].as_array_mut().unwrap_or(&mut none);
-    conditions.sort_by_key(|condition| condition["type"].to_string());
-    for condition in conditions {
-        condition.as_object_mut().unwrap().remove("lastTransitionTime");
-        condition.as_object_mut().unwrap().remove("message");
-    }
-    if let Some(status) = status.as_object_mut() {
-        // What counts attempts and answers of a task that has its chart is not looked at any more.
-        for field in ["bootstrapVersion", "chartURL", "attempts", "observedRenderRequest"] {
-            status.remove(field);
-        }
-    }
-    status
-}
-
-/// Nothing but watches, which are made anew now and then.
-async fn comes_to_rest(sim: &Simulation, context: &str) {
-    sim.server.reset_requests();
-    let registry = sim.store.log().len();
-    pass(Duration::from_secs(600)).await;
-    let mut work = sim.server.requests().into_iter();
-    assert_eq!(work.find(|request| request.verb != Verb::Watch), None, "{context}: it comes to rest");
-    assert_eq!(sim.store.log().len(), registry, "{context}: it comes to rest");
-}
-
-#[test]
-fn a_status_that_somebody_filled_with_nonsense_heals_without_a_loop() {
-    for row in 0..edits().len() {
-        on_paused_time(move || async move {
-            let (kind, name, edit) = edits().swap_remove(row);
-            let context = format!("{kind} {edit}");
-            let mut sim = ready().await;
-            let spec =
-                json!({ "releaseRef": { "name": "web" }, "targetSelector": { "matchLabels": { "a": "b" } } });
-            sim.server.install(object("Profile", "fleet", "all", spec)).unwrap();
-            pass(Duration::from_secs(10)).await;
-            let of_release = |it: &Value| it["spec"]["repository"] == RELEASE;
-            let name = match name {
-                "" => sim.server.objects(kind).find(of_release).unwrap()["metadata"]["name"]
-                    .as_str()
-                    .unwrap()
-                    .to_owned(),
-                name => name.to_owned(),
-            };
-            let before = sim.server.get_object(kind, "fleet", &name).unwrap();
-            let plural = format!("{}s", kind.to_lowercase());
-            sim.patch(&plural, "fleet", &format!("{name}/status"), json!({ "status": edit })).await;
-            pass(Duration::from_secs(600)).await;
-            comes_to_rest(&sim, &context).await;
-            // What wakes nobody by itself is put right by the next look, such as that of the next process.
-            kill_and_start(&mut sim, "controller", "next", options());
-            pass(Duration::from_secs(600)).await;
-            comes_to_rest(&sim, &context).await;
-            assert!(is_ready(&sim, "one"), "{context}: {}", sim.describe());
-            let after = sim.server.get_object(kind, "fleet", &name).unwrap();
-            if kind == "RenderArtifact" {
-                assert_eq!(after["status"]["digest"], before["status"]["digest"], "{context}");
-                assert_eq!(after["status"]["chartURL"], before["status"]["chartURL"], "{context}");
-            }
-            let fake_condition = kind == "RenderArtifact" && edit["conditions"].is_array();
-            if !fake_condition {
-                assert_eq!(of_ours(&after), of_ours(&before), "{context}");
-            }
-            let url = sim.server.get_object("Target", "fleet", "one").unwrap()["status"]["chartURL"].clone();
-            let (repository, version) =
-                url.as_str().unwrap().trim_start_matches("oci://127.0.0.1:5000/").rsplit_once(':').unwrap();
-            assert!(
-                sim.tags().contains(&format!("{repository}:{version}")),
-                "{context}: {url} can be pulled"
-            );
-            delete_target(&sim, "one").await;
-            until_all_gone(&sim).await;
             sim.shut_down().await;
         });
     }

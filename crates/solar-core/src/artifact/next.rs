@@ -5,11 +5,13 @@ use std::sync::Arc;
 use super::memory::{ArtifactMemory, ArtifactOptions};
 use super::requests::pin;
 use super::view::View;
+use crate::condition;
 use crate::object::ObjectName;
 use crate::oci_name;
 use crate::overlay::{Moment, Own};
 use crate::record::{RenderArtifactRecord, RenderBindingRecord};
 use crate::world::World;
+use solar_api::conditions::oci_cleanup;
 use solar_api::names::RENDER_ARTIFACT_FINALIZER;
 
 /// One step of an artifact's actor.
@@ -21,6 +23,8 @@ pub enum ArtifactStep {
     AddFinalizer,
     /// Write `status.chartURL`.
     SetChartUrl(String),
+    /// Take `OCICleanup` out of the status: it speaks of a tag that is in use.
+    ForgetCleanupFailure,
     /// Pin `spec.registryRef` to this Registry.
     Repin(ObjectName),
     /// Read the binding's owner by API; remove the binding when that owner is gone or another.
@@ -56,7 +60,9 @@ pub fn next(
     // Not by a binding whose Target is not there: in a backup that is restored it may come before its owner.
     memory.seen_bound |= view.bindings.values().any(|binding| !is_stray(world, binding));
     // Before the owners: a watch that lags behind them must not keep the status from being written.
-    if let Some(step) = owed_address(view).or_else(|| settle_owners(world, view)) {
+    if let Some(step) =
+        owed_address(view).or_else(|| outdated_failure(view, memory)).or_else(|| settle_owners(world, view))
+    {
         return step;
     }
     let step = match &view.artifact {
@@ -108,6 +114,14 @@ fn owed_address(view: &View) -> Option<ArtifactStep> {
         !artifact.meta.terminating && artifact.meta.has_finalizer(RENDER_ARTIFACT_FINALIZER)
     })?;
     (!artifact.has_its_address()).then(|| ArtifactStep::SetChartUrl(artifact.address()))
+}
+
+/// Why a tag could not be deleted is of no account once it is in use: where the artifact lives, or is held again.
+fn outdated_failure(view: &View, memory: &ArtifactMemory) -> Option<ArtifactStep> {
+    let artifact = view.artifact.as_ref()?;
+    let in_use = !artifact.meta.terminating || !view.bindings.is_empty() && !memory.is_cleaning_up();
+    let failed = condition::find(&artifact.status.conditions, oci_cleanup::TYPE).is_some();
+    (in_use && failed).then_some(ArtifactStep::ForgetCleanupFailure)
 }
 
 /// A binding whose owner the watch does not know, or knows under another uid, is checked by API.

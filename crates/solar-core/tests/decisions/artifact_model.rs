@@ -513,7 +513,10 @@ impl Model {
         match step {
             ArtifactStep::Wait(_) => Ok(()),
             ArtifactStep::Read => self.read(),
-            ArtifactStep::AddFinalizer | ArtifactStep::Repin(_) | ArtifactStep::LetGo(_) => {
+            ArtifactStep::AddFinalizer
+            | ArtifactStep::ForgetCleanupFailure
+            | ArtifactStep::Repin(_)
+            | ArtifactStep::LetGo(_) => {
                 unreachable!("nobody changed it")
             }
             ArtifactStep::SetChartUrl(url) => {

@@ -9,6 +9,7 @@ use solar_core::artifact::{
     self, ArtifactMemory, ArtifactOptions, ArtifactStep, BindDecision, BindingChange, Owner, PushDecision,
     PushRequest, View,
 };
+use solar_core::condition::{self, Wanted};
 use solar_core::names;
 use solar_core::object::ObjectName;
 use solar_core::overlay::Own;
@@ -339,6 +340,29 @@ fn a_terminating_artifact_that_is_bound_keeps_its_tag_says_so_once_and_looks_at_
     assert_eq!(next(&world, &mut memory, seconds(0)), ArtifactStep::Look);
     memory.looked = uid;
     assert_eq!(next(&world, &mut memory, seconds(0)), ArtifactStep::Wait(None));
+}
+
+#[test]
+fn what_is_said_of_a_failed_clean_up_goes_when_the_tag_is_in_use() {
+    let failed = |mut artifact: api::RenderArtifact| {
+        let wanted = Wanted::no("OCICleanup", "DeleteFailed", "why");
+        condition::set(&mut artifact.status.as_mut().unwrap().conditions, &wanted, 1, at(0));
+        artifact
+    };
+    let bound = [a_binding("berlin", "charts")];
+    let step =
+        |artifact: api::RenderArtifact, bindings: &[api::RenderBinding], change: fn(&mut ArtifactMemory)| {
+            let mut memory = ArtifactMemory { confirmed: true, ..ArtifactMemory::default() };
+            change(&mut memory);
+            next(&world(Some(&failed(artifact)), bindings), &mut memory, seconds(0))
+        };
+    let forget = ArtifactStep::ForgetCleanupFailure;
+    assert_eq!(step(an_artifact(), &bound, |_| {}), forget, "it lives");
+    assert_eq!(step(an_artifact(), &[], |_| {}), forget, "it lives, and nobody has tried to delete the tag");
+    assert_eq!(step(terminating(), &bound, |_| {}), forget, "it is held again");
+    assert_eq!(step(terminating(), &[], |_| {}), ArtifactStep::CleanUp, "it stands until the tag is gone");
+    let cleaning = |memory: &mut ArtifactMemory| (memory.errand, memory.cleaning) = (true, true);
+    assert_eq!(step(terminating(), &bound, cleaning), ArtifactStep::Wait(None), "who binds now is too late");
 }
 
 #[test]
