@@ -131,6 +131,22 @@ impl PassError {
         }
     }
 
+    /// What the API server will not do however often it is asked, with the mend.
+    pub fn refusal(&self) -> Option<String> {
+        match self {
+            Self::Api(error) => match error.problem {
+                Problem::Forbidden(_) => {
+                    Some(format!("{error}: the controller's role, a quota or a policy has to allow it"))
+                }
+                Problem::Invalid(_) => Some(error.to_string()),
+                Problem::Server { code, .. } if code < 500 => Some(error.to_string()),
+                _ => None,
+            },
+            Self::Other(message) => Some(message.clone()),
+            _ => None,
+        }
+    }
+
     /// How long the API server wants to be left alone.
     fn retry_after(&self) -> Option<Duration> {
         match self {

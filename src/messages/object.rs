@@ -2,6 +2,7 @@
 
 use actix::Message;
 use solar_core::availability::Checked;
+use solar_core::profile::Hindrance;
 use solar_core::render_task::JobOutcome;
 use solar_core::routes::ActorKey;
 use solar_core::target::BindAnswer;
@@ -74,6 +75,13 @@ pub enum Answer {
     Bind(BindAnswer),
     /// A RenderArtifact's actor: the binding is gone.
     Unbound,
+    /// The actor of a Target's bindings, to a Profile.
+    Hindered {
+        /// Uid of the Profile that is meant.
+        uid: Box<str>,
+        /// What is in the way now; `None`: nothing any more.
+        hindrance: Option<Hindrance>,
+    },
     /// The registry actor, to a CheckManifest.
     Check(CheckAdmission),
     /// The registry actor: the check ended.

@@ -110,7 +110,7 @@ async fn serve(pass: &mut Pass<RenderArtifactKind>, request: ArtifactRequest) ->
                 Ok(())
             }
             // Who asked asks again.
-            Err(error) if refusal(&error).is_some() => Err(Unserved { error, request: None }),
+            Err(error) if error.refusal().is_some() => Err(Unserved { error, request: None }),
             Err(error) => Err(Unserved { error, request: Some(request) }),
         },
         ArtifactRequest::OpenPush { .. } => serve_open_push(pass, request).await,
@@ -151,7 +151,7 @@ async fn serve_bind(pass: &mut Pass<RenderArtifactKind>, request: ArtifactReques
         Err(error) if is_namespace_terminating(&error) => {
             return Err(Unserved { error, request: None });
         }
-        Err(error) => match refusal(&error) {
+        Err(error) => match error.refusal() {
             Some(cause) => BindAnswer::Refused { retry_after: REFUSED_AGAIN, cause },
             None => return Err(Unserved { error, request: Some(request) }),
         },
@@ -207,22 +207,6 @@ fn is_away(error: &PassError) -> bool {
         Problem::Throttled(_) | Problem::TimedOut(_) | Problem::Unreachable(_) => true,
         Problem::Server { code, .. } => code >= 500,
         _ => false,
-    }
-}
-
-/// What the API server will not do however often it is asked, with the mend.
-fn refusal(error: &PassError) -> Option<String> {
-    match error {
-        PassError::Api(error) => match error.problem {
-            Problem::Forbidden(_) => {
-                Some(format!("{error}: the controller's role, a quota or a policy has to allow it"))
-            }
-            Problem::Invalid(_) => Some(error.to_string()),
-            Problem::Server { code, .. } if code < 500 => Some(error.to_string()),
-            _ => None,
-        },
-        PassError::Other(message) => Some(message.clone()),
-        _ => None,
     }
 }
 
