@@ -289,8 +289,27 @@ async fn perform(pass: &mut Pass<RenderArtifactKind>, step: ArtifactStep) -> Res
             errands::let_go(pass, &artifact, &fault);
             Ok(())
         }
+        ArtifactStep::Yield(twin) => {
+            if !stays(pass, &twin).await? {
+                // The watch is behind the API server; its next event wakes nobody here, so the retry looks again.
+                return Err(PassError::Outdated(twin));
+            }
+            errands::yield_to(pass, &artifact, &twin);
+            Ok(())
+        }
         ArtifactStep::RemoveFinalizer => finish(pass, &artifact).await,
     }
+}
+
+/// Whether an artifact keeps its tag, by API read: it lives, or is bound.
+async fn stays(pass: &Pass<RenderArtifactKind>, name: &ObjectName) -> Result<bool, PassError> {
+    let api = &pass.shared.api;
+    let Some(artifact) = api.get::<RenderArtifact>(name).await? else { return Ok(false) };
+    if artifact.metadata.deletion_timestamp.is_none() {
+        return Ok(true);
+    }
+    let (namespace, field) = (Some(&*name.namespace), "spec.renderArtifactRef.name");
+    Ok(!api.list_by::<RenderBinding>(namespace, field, &name.name).await?.is_empty())
 }
 
 /// Reads artifact and bindings by API and keeps what is found.

@@ -6,6 +6,7 @@ mod pipeline;
 #[path = "../support/program.rs"]
 mod program;
 mod proxy;
+mod registries;
 mod stress;
 mod world;
 

@@ -10,7 +10,7 @@ use crate::object::ObjectName;
 use crate::oci_name;
 use crate::overlay::{Moment, Own};
 use crate::record::{RenderArtifactRecord, RenderBindingRecord};
-use crate::world::World;
+use crate::world::{IndexKey, World};
 use solar_api::conditions::oci_cleanup;
 use solar_api::names::RENDER_ARTIFACT_FINALIZER;
 
@@ -39,6 +39,8 @@ pub enum ArtifactStep {
     CleanUp,
     /// No registry can hold the tag, for this reason: there is nothing to delete, and the artifact may go with a word.
     LetGo(String),
+    /// Leave the tag to this other artifact, which stands for it too, provided that it does by API read.
+    Yield(ObjectName),
     /// Take `render-artifact-finalizer` off.
     RemoveFinalizer,
     /// Nothing to do, until then or until something changes.
@@ -67,7 +69,7 @@ pub fn next(
     }
     let step = match &view.artifact {
         None => ArtifactStep::Wait(None),
-        Some(artifact) if artifact.meta.terminating => terminating(view, artifact, memory, now),
+        Some(artifact) if artifact.meta.terminating => terminating(world, view, artifact, memory, now),
         Some(artifact) => living(view, artifact, memory, options, now),
     };
     match step {
@@ -190,6 +192,7 @@ fn check(
 }
 
 fn terminating(
+    world: &World,
     view: &View,
     artifact: &RenderArtifactRecord,
     memory: &mut ArtifactMemory,
@@ -218,10 +221,29 @@ fn terminating(
     if let Some(fault) = oci_name::impossible(&artifact.base_url, &artifact.repository, &artifact.tag) {
         return ArtifactStep::LetGo(fault);
     }
+    if let Some(twin) = twin(world, artifact) {
+        return ArtifactStep::Yield(twin);
+    }
     match earlier_of_waits(memory, now) {
         Some(until) => ArtifactStep::Wait(Some(until)),
         None => ArtifactStep::CleanUp,
     }
+}
+
+/// Another artifact that stands for the same tag and stays: an earlier manager has spelt the host otherwise, or a person
+/// made it.
+fn twin(world: &World, artifact: &RenderArtifactRecord) -> Option<ObjectName> {
+    let name = &artifact.meta.name;
+    let key = IndexKey::Repository(name.namespace.clone(), artifact.repository.clone());
+    let is_twin = |other: &RenderArtifactRecord| {
+        other.meta.name != *name && other.base_url == artifact.base_url && other.tag == artifact.tag
+    };
+    let stays = |other: &RenderArtifactRecord| {
+        !other.meta.terminating
+            || world.render_bindings.count(&IndexKey::Artifact(other.meta.name.clone())) > 0
+    };
+    let mut others = world.render_artifacts.by(&key);
+    others.find(|other| is_twin(other) && stays(other)).map(|other| other.meta.name.clone())
 }
 
 /// Terminating but bound: the tag stays, and so does the finalizer.

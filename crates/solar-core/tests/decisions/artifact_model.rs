@@ -516,7 +516,8 @@ impl Model {
             ArtifactStep::AddFinalizer
             | ArtifactStep::ForgetCleanupFailure
             | ArtifactStep::Repin(_)
-            | ArtifactStep::LetGo(_) => {
+            | ArtifactStep::LetGo(_)
+            | ArtifactStep::Yield(_) => {
                 unreachable!("nobody changed it")
             }
             ArtifactStep::SetChartUrl(url) => {

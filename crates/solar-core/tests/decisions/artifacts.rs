@@ -366,6 +366,34 @@ fn what_is_said_of_a_failed_clean_up_goes_when_the_tag_is_in_use() {
 }
 
 #[test]
+fn a_tag_that_another_artifact_stands_for_is_left_to_that_one() {
+    let twin = |base_url: &str, tag: &str, terminating: bool| {
+        let mut twin = an_artifact();
+        twin.metadata.name = Some("twin".into());
+        twin.spec.base_url = base_url.into();
+        twin.spec.tag = tag.into();
+        twin.metadata.deletion_timestamp = terminating.then(|| Time(at(1)));
+        RenderArtifactRecord::from(&twin)
+    };
+    let step = |twin: RenderArtifactRecord, bound: bool| {
+        let mut world = world(Some(&terminating()), &[]);
+        world.render_artifacts.insert(twin);
+        if bound {
+            let mut binding = a_binding("berlin", "charts");
+            binding.spec.render_artifact_ref.name = "twin".into();
+            world.render_bindings.insert(RenderBindingRecord::from(&binding));
+        }
+        next(&world, &mut ArtifactMemory { confirmed: true, ..ArtifactMemory::default() }, seconds(0))
+    };
+    let yields = ArtifactStep::Yield(registry("twin"));
+    assert_eq!(step(twin("OCI://Registry.Example.com:443/", TAG, false), false), yields);
+    assert_eq!(step(twin(HOST, TAG, true), true), yields, "it is held");
+    assert_eq!(step(twin(HOST, TAG, true), false), ArtifactStep::CleanUp, "it goes too");
+    assert_eq!(step(twin(HOST, "other", false), false), ArtifactStep::CleanUp);
+    assert_eq!(step(twin("other.example.com", TAG, false), false), ArtifactStep::CleanUp);
+}
+
+#[test]
 fn the_finalizer_goes_only_after_the_tag() {
     let world = world(Some(&terminating()), &[]);
     let mut memory = ArtifactMemory { confirmed: true, ..ArtifactMemory::default() };
