@@ -2,11 +2,16 @@
 #![cfg(feature = "dev")]
 
 mod election;
+mod life;
+mod looks;
+mod metrics;
+mod permissions;
 mod pipeline;
 #[path = "../support/program.rs"]
 mod program;
 mod proxy;
 mod registries;
+mod scope;
 mod stress;
 mod world;
 
@@ -33,9 +38,17 @@ on_both_servers! {
     pipeline::a_namespace_whose_secret_went_first_keeps_its_artifacts_which_say_why,
     election::one_of_two_works_and_the_other_takes_over_at_once_when_it_ends,
     election::the_work_of_a_process_that_was_killed_is_taken_up_when_its_lease_is_over,
+    election::a_process_that_is_told_to_end_while_it_pushes_hands_over_what_it_did_not_do,
     election::a_process_that_was_stopped_for_longer_than_its_lease_writes_nothing_when_it_wakes,
     election::a_process_whose_lease_is_taken_by_hand_ends,
     election::a_process_that_cannot_renew_its_lease_ends_before_another_begins,
     election::other_fields_of_the_lease_may_be_written_by_people,
     stress::connections_that_are_cut_every_second_lose_nothing,
+    life::run_renders_tells_about_itself_ends_well_and_goes_on_where_it_ended,
+    life::a_missing_definition_keeps_only_those_waiting_that_need_it_and_is_named,
+    life::a_second_signal_ends_it_at_once_while_the_first_lets_passes_finish,
+    scope::only_the_named_namespaces_are_looked_at,
+    scope::only_the_named_controllers_run_and_only_what_they_need_is_watched,
+    looks::only_the_process_that_leads_looks_for_descriptors,
+    looks::a_descriptor_that_goes_and_comes_back_is_told,
 }
