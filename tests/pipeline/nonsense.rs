@@ -374,7 +374,8 @@ fn empty_texts_where_names_belong_are_said_and_the_neighbours_go_on() {
 #[test]
 fn a_dangling_reference_names_what_is_missing_and_its_appearance_ends_the_wait() {
     // The object, the reference in it, where the Target says what is missing and how, and which object to copy there.
-    let rows: [(&str, &str, &str, &str, Option<(&str, &str)>); 3] = [
+    type Row = (&'static str, &'static str, &'static str, &'static str, Option<(&'static str, &'static str)>);
+    let rows: [Row; 3] = [
         (
             "Target",
             "/spec/renderRegistryRef/name",
@@ -414,20 +415,16 @@ fn a_dangling_reference_names_what_is_missing_and_its_appearance_ends_the_wait()
             assert_the_neighbour_goes_on(&sim, &context).await;
             assert!(!is_ready(&sim, "bad"), "{context}");
             let appeared = Instant::now();
-            match missing {
-                Some((of, name)) => {
-                    let mut copy = sim.server.get_object(of, "fleet", name).unwrap();
-                    copy["metadata"] = json!({ "name": "nowhere", "namespace": "fleet" });
-                    copy.as_object_mut().unwrap().remove("status");
-                    sim.server.install(copy).unwrap();
-                }
-                None => {
-                    let chart =
-                        sim.server.get_object(kind, "fleet", "bad").unwrap()["spec"]["resources"]["chart"]
-                            .clone();
-                    let resources = json!({ "spec": { "resources": { "nowhere": chart } } });
-                    sim.patch("componentversions", "fleet", "bad", resources).await;
-                }
+            if let Some((of, name)) = missing {
+                let mut copy = sim.server.get_object(of, "fleet", name).unwrap();
+                copy["metadata"] = json!({ "name": "nowhere", "namespace": "fleet" });
+                copy.as_object_mut().unwrap().remove("status");
+                sim.server.install(copy).unwrap();
+            } else {
+                let bad = sim.server.get_object(kind, "fleet", "bad").unwrap();
+                let resources = json!({ "nowhere": bad["spec"]["resources"]["chart"] });
+                sim.patch("componentversions", "fleet", "bad", json!({ "spec": { "resources": resources } }))
+                    .await;
             }
             sim.until(&format!("{context}: it is there"), |sim| is_ready(sim, "bad")).await;
             assert!(appeared.elapsed() < Duration::from_secs(3), "{context}: {:?}", appeared.elapsed());
