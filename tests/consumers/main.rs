@@ -6,3 +6,4 @@ mod charts;
 mod flux;
 mod helm;
 mod kubectl;
+mod readme;

@@ -2,6 +2,7 @@
 #![cfg(feature = "dev")]
 
 mod election;
+mod ends;
 mod life;
 mod looks;
 mod metrics;

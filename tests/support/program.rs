@@ -6,10 +6,11 @@ use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 use serde_json::Value;
+use test_bed::Guarded;
 
 /// The program.
 pub fn program() -> Command {
@@ -47,9 +48,9 @@ impl Log {
     }
 }
 
-/// The running program; killed when it is dropped.
+/// The running program; killed when it is dropped, and with the tests.
 pub struct Program {
-    child: Child,
+    child: Guarded,
     /// Its standard error.
     pub log: Log,
     /// Where it tells its health.
@@ -63,13 +64,18 @@ impl Program {
     pub fn start(mut command: Command, folder: &Path) -> Self {
         let number = std::fs::read_dir(folder).unwrap().count();
         let log = folder.join(format!("log-{number}"));
-        let child = command.stdout(Stdio::null()).stderr(File::create(&log).unwrap()).spawn().unwrap();
+        let child = Guarded::spawn(command.stdout(Stdio::null()).stderr(File::create(&log).unwrap()));
         Self { child, log: Log(log), health: String::new(), metrics: String::new() }
     }
 
     /// Code and body of `/healthz` and the like.
     pub fn health(&self, path: &str) -> (u16, String) {
         get(&self.health, path)
+    }
+
+    /// The number of its process.
+    pub fn id(&self) -> u32 {
+        self.child.id()
     }
 
     /// Sends a signal such as `-TERM`.
@@ -80,15 +86,7 @@ impl Program {
 
     /// How it ended, if it has.
     pub fn ended(&mut self) -> Option<ExitStatus> {
-        self.child.try_wait().unwrap()
-    }
-}
-
-impl Drop for Program {
-    fn drop(&mut self) {
-        // One that has ended needs no killing.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        self.child.ended()
     }
 }
 

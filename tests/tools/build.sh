@@ -158,12 +158,12 @@ where)
     ;;
 missing)
     left_out=$(all_missing | paste -sd ' ')
-    for program in docker-registry promtool; do
+    for program in docker-registry promtool curl; do
         command -v $program >/dev/null || debian="${debian:+$debian }$program"
     done
     message=
     [ -z "$left_out" ] || message="$left_out ('make tools' builds them, with Go)"
-    [ -z "${debian:-}" ] || message="${message:+$message and}$debian (from the Debian packages docker-registry and prometheus)"
+    [ -z "${debian:-}" ] || message="${message:+$message and}$debian (from the Debian packages docker-registry, prometheus and curl)"
     [ -z "$message" ] || { echo "Left out were the tests with $message" && [ "${CI:-}" != true ]; }
     ;;
 build)
