@@ -15,5 +15,7 @@ mod port;
 mod proxied;
 #[path = "oci/support.rs"]
 mod support;
+#[path = "support/tokens.rs"]
+mod tokens;
 #[path = "oci/untag.rs"]
 mod untag;

@@ -11,8 +11,11 @@ mod pipeline;
 #[path = "../support/program.rs"]
 mod program;
 mod proxy;
+mod registries;
 mod scope;
 mod stress;
+#[path = "../support/tokens.rs"]
+mod tokens;
 mod world;
 
 /// Each case twice, under the name of its API server.

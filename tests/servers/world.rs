@@ -376,7 +376,9 @@ impl World {
     fn charts(&self) -> BTreeMap<String, String> {
         let tags = self.store.all_tags().into_iter();
         let charts = tags.filter(|((repository, _), _)| !repository.contains("component-descriptors/"));
-        charts.map(|((repository, tag), digest)| (format!("{repository}:{tag}"), digest.to_string())).collect()
+        charts
+            .map(|((repository, tag), digest)| (format!("{repository}:{tag}"), digest.to_string()))
+            .collect()
     }
 
     /// `repository:tag` of every chart in the registry.
@@ -577,8 +579,17 @@ impl World {
 
 impl Drop for World {
     fn drop(&mut self) {
-        // Then the guardian keeps what the processes have logged.
-        self.folder.disable_cleanup(std::thread::panicking());
+        if std::thread::panicking() {
+            // The guardian keeps what the processes have logged.
+            self.folder.disable_cleanup(true);
+            return;
+        }
+        for entry in std::fs::read_dir(self.folder.path()).unwrap() {
+            let path = entry.unwrap().path();
+            if path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"log-")) {
+                program::tells_no_secret(&std::fs::read_to_string(&path).unwrap());
+            }
+        }
     }
 }
 

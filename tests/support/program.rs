@@ -23,6 +23,15 @@ pub fn program() -> Command {
     program
 }
 
+/// No line has a password of the tests or a token to one of their API servers.
+pub fn tells_no_secret(log: &str) {
+    // As they are, and as HTTP and Secrets carry them.
+    let secrets = ["solar-dev", "c29sYXI6c29sYXItZGV2", "token-of-", "Bearer ", "eyJ"];
+    for line in log.lines() {
+        assert!(!secrets.iter().any(|secret| line.contains(secret)), "a secret is logged: {line}");
+    }
+}
+
 /// What a program logs.
 #[derive(Clone)]
 pub struct Log(PathBuf);

@@ -102,7 +102,14 @@ fn trials_of(place: &Place, rule: &str, limit: &Value, schema: &Value, found: &V
                 .flat_map(|name| {
                     let place = place.below(name);
                     let fault = format!("{}: Required value", place.field);
-                    [Trial { place, rule: rule.to_owned(), bad: Value::Null, fault, good: None, is_alone: true }]
+                    [Trial {
+                        place,
+                        rule: rule.to_owned(),
+                        bad: Value::Null,
+                        fault,
+                        good: None,
+                        is_alone: true,
+                    }]
                 })
                 .collect()
         }
