@@ -9,6 +9,8 @@ mod distribution;
 mod embedded;
 #[path = "oci/faults.rs"]
 mod faults;
+#[path = "support/faulty.rs"]
+mod faulty;
 #[path = "oci/port.rs"]
 mod port;
 #[path = "oci/proxied.rs"]

@@ -3,6 +3,8 @@
 
 mod election;
 mod ends;
+#[path = "../support/faulty.rs"]
+mod faulty;
 mod life;
 mod looks;
 mod metrics;
