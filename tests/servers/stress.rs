@@ -65,7 +65,7 @@ fn an_api_server_that_ends_in_the_middle_of_rendering_finds_the_work_go_on_when_
         }
     });
     world.install_examples();
-    world.until("it pushes", Some(&program.log), || world.pushes() > 0);
+    world.until("it pushes", Some(&program.log), || world.registry_writes() > 0);
     let cluster = &world.bed().cluster;
     cluster.api.kill();
     until_it_says(&world, &program.log, "a pass failed");
