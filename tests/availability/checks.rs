@@ -150,6 +150,59 @@ fn a_host_that_hangs_does_not_hold_up_another() {
 }
 
 #[test]
+fn a_registry_that_asks_to_be_left_alone_is_and_keeps_nobody_else_waiting() {
+    on_paused_time(|| async {
+        let (server, store) = world();
+        let log = watch(&store, |repository| match repository.starts_with("tired") {
+            true => Fault::Status { status: 429, code: "TOOMANYREQUESTS", retry_after: Some(120) },
+            false => Fault::None,
+        });
+        scene::install(&server, scene::registry("r", HOST));
+        scene::install(&server, scene::registry("tired", "tired.example"));
+        let digest = scene::descriptor("none").digest().to_string();
+        install_versions(&server, "tired", "tired.example", 300, &digest);
+        install_versions(&server, "fine", HOST, 100, &digest);
+        let sim = Simulation::over(server, store, once());
+        sim.until("the healthy ones were checked", |sim| {
+            (0..100)
+                .all(|number| reason(&sim.server, &format!("fine-{number:05}")) == "DescriptorMissingPending")
+        })
+        .await;
+        let of = |log: &Log, name: &str| {
+            let log = log.lock().unwrap();
+            log.iter()
+                .filter(|(_, repository)| repository.starts_with(name))
+                .map(|(at, _)| *at)
+                .collect::<Vec<_>>()
+        };
+        let took = of(&log, "fine").last().copied().unwrap();
+        assert!(took < Duration::from_secs(12), "{took:?}");
+        tokio::time::sleep(Duration::from_secs(600)).await;
+        let asked = of(&log, "tired");
+        let at_once = asked.iter().filter(|at| **at < Duration::from_secs(10)).count();
+        // Four may be on their way when the first answer comes; then one each time.
+        assert!(at_once <= 4 && (4..=5).contains(&(asked.len() - at_once)), "{asked:?}");
+        let later = &asked[at_once - 1..];
+        assert!(later.windows(2).all(|pair| pair[1] >= pair[0] + Duration::from_secs(120)), "{later:?}");
+        let (_, said, message) = scene::available(&sim.server, "tired-00000").unwrap();
+        assert_eq!(said, "RegistryUnreachable");
+        assert!(message.contains("429") && message.contains("120 s"), "{message}");
+        sim.store.clear_faults();
+        let log = watch(&sim.store, |_| Fault::None);
+        sim.until("the others have their turns", |sim| {
+            let answered = |number| !reason(&sim.server, &format!("tired-{number:05}")).is_empty();
+            (0..300).all(answered)
+        })
+        .await;
+        let asked = of(&log, "tired");
+        assert!(asked.len() <= 296, "who had an answer is not asked for again: {}", asked.len());
+        let took = asked.last().unwrap().saturating_sub(asked[0]);
+        assert!(took < Duration::from_secs(30), "{took:?}");
+        sim.shut_down().await;
+    });
+}
+
+#[test]
 fn whoever_is_gone_when_its_turn_comes_costs_nothing() {
     on_paused_time(|| async {
         let (server, store) = world();

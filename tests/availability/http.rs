@@ -216,6 +216,15 @@ fn answer(status: u16, headers: &[(&'static str, String)], body: Vec<u8>) -> Res
     answer.body(Body::from(body)).unwrap()
 }
 
+fn sha512(content: &[u8]) -> String {
+    use sha2::Digest as _;
+    use std::fmt::Write as _;
+    sha2::Sha512::digest(content).iter().fold("sha512:".to_owned(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
 const DIGEST: &str = "docker-content-digest";
 const OTHER: &str = "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 
@@ -241,6 +250,20 @@ fn every_answer_of_a_registry_ends_in_its_row_and_is_asked_for_once() {
         let (host, log) = rig.says(200, &[], "<html>please log in</html>").await;
         rig.expect(&host, "RegistryUnreachable", &["does not match its digest"]);
         logs.push((log, vec![Method::HEAD, Method::GET]));
+
+        // A digest of another algorithm proves nothing, and the content does.
+        let long = sha512(&rig.manifest);
+        for (content, reason, says) in [
+            (rig.manifest.clone(), "DescriptorAvailable", "@sha512:"),
+            (b"something else".to_vec(), "RegistryUnreachable", "does not match its digest"),
+        ] {
+            let stated = digest.clone();
+            let (host, log) =
+                rig.fake(move |_, _, _| answer(200, &[(DIGEST, stated.clone())], content.clone())).await;
+            let long = long.clone();
+            rig.expect_with(&host, reason, &[says], |_, version| version["spec"]["digest"] = json!(long));
+            logs.push((log, vec![Method::HEAD, Method::GET]));
+        }
 
         for code in ["MANIFEST_UNKNOWN", "NAME_UNKNOWN"] {
             let (host, log) = rig.says(404, &[], &json!({"errors": [{"code": code}]}).to_string()).await;
