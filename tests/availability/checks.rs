@@ -153,9 +153,12 @@ fn a_host_that_hangs_does_not_hold_up_another() {
 fn a_registry_that_asks_to_be_left_alone_is_and_keeps_nobody_else_waiting() {
     on_paused_time(|| async {
         let (server, store) = world();
-        let log = watch(&store, |repository| match repository.starts_with("tired") {
-            true => Fault::Status { status: 429, code: "TOOMANYREQUESTS", retry_after: Some(120) },
-            false => Fault::None,
+        let log = watch(&store, |repository| {
+            if repository.starts_with("tired") {
+                Fault::Status { status: 429, code: "TOOMANYREQUESTS", retry_after: Some(120) }
+            } else {
+                Fault::None
+            }
         });
         scene::install(&server, scene::registry("r", HOST));
         scene::install(&server, scene::registry("tired", "tired.example"));

@@ -257,7 +257,7 @@ fn a_host_that_asks_to_be_left_alone_is_and_costs_the_others_nothing() {
         for number in 0..5 {
             stand(&mut turns, "fine", &format!("f{number}"));
         }
-        let almost = second(rest) - Duration::from_millis(1);
+        let almost = second(rest).saturating_sub(Duration::from_millis(1));
         assert_eq!(begun(&mut turns, almost), ["f0", "f1", "f2", "f3"], "{asked:?}");
         assert_eq!(turns.rests_until(almost), Some(second(rest)));
         for _ in 0..4 {
