@@ -13,6 +13,8 @@ use solar_controller::adapters::cpu::Cpu;
 use solar_controller::adapters::kubernetes::{Api, bounded};
 use solar_controller::adapters::leadership::Leadership;
 use solar_controller::dev::registry::{Access, Behaviour, Fault, RegistryOperation, RegistryStore};
+use solar_core::object::ObjectName;
+use solar_core::routes::{ActorKey, COMPONENT_VERSION};
 use tokio::time::Instant;
 
 use crate::scene::{self, HOST, NAMESPACE, REPOSITORY, reason};
@@ -250,6 +252,8 @@ fn a_version_turns_red_after_the_grace_period_heals_at_once_and_an_error_is_neve
         assert_eq!(reason(&sim.server, "v"), "DescriptorMissingPending");
         tokio::time::sleep(Duration::from_secs(13)).await;
         assert_eq!(reason(&sim.server, "v"), "DescriptorMissing", "{:?}", began.elapsed());
+        let deletes = sim.server.requests().into_iter().filter(|request| request.verb == Verb::Delete);
+        assert_eq!(deletes.count(), 0, "whatever is missing, nothing is deleted");
         sim.store.set_faults(|_| Fault::status(503, ""));
         tokio::time::sleep(Duration::from_secs(301)).await;
         assert_eq!(reason(&sim.server, "v"), "RegistryUnreachable");
@@ -459,6 +463,108 @@ fn a_check_that_panics_is_no_absence_and_ends_nothing() {
         let sim = Simulation { server, store, client, running };
         sim.until("it says so", |sim| reason(&sim.server, "v") == "RegistryUnreachable").await;
         sim.until("the next one works", |sim| reason(&sim.server, "v") == "DescriptorAvailable").await;
+        sim.shut_down().await;
+    });
+}
+
+#[test]
+fn bad_input_is_said_and_asks_no_registry_more_than_once_in_an_interval() {
+    on_paused_time(|| async {
+        let (server, store) = world();
+        let log =
+            watch(&store, |repository| if repository.starts_with("cut") { Fault::Cut } else { Fault::None });
+        scene::install(&server, scene::registry("r", HOST));
+        let digest = scene::push(&store, REPOSITORY, "content").await.to_string();
+        let rows = [
+            ("no-digest", json!({ "digest": "latest" }), "NoDigest", "\"latest\" is no digest"),
+            (
+                "scheme",
+                json!({ "registry": "ftp://descriptors.example" }),
+                "RegistryUnreachable",
+                "holds a scheme",
+            ),
+            (
+                "path",
+                json!({ "registry": "descriptors.example/path" }),
+                "RegistryUnreachable",
+                "holds a path",
+            ),
+            ("space", json!({ "registry": "two words" }), "RegistryUnreachable", "white space"),
+            ("upper", json!({ "componentName": "acme.org/Web" }), "RegistryUnreachable", "acme.org/Web"),
+            ("elsewhere", json!({ "registry": "other.example" }), "RegistryNotConfigured", "other.example"),
+            ("cut", json!({ "namespace": "cut" }), "RegistryUnreachable", "the connection broke"),
+        ];
+        for (name, change, ..) in &rows {
+            let mut version = scene::version(name, HOST, &digest);
+            for (field, value) in change.as_object().unwrap() {
+                version["spec"][field] = value.clone();
+            }
+            scene::install(&server, version);
+        }
+        let sim = Simulation::over(server, store, support::options());
+        sim.until("all say something", |sim| {
+            rows.iter().all(|(name, ..)| !reason(&sim.server, name).is_empty())
+        })
+        .await;
+        for (name, _, wanted, says) in &rows {
+            let (_, reason, message) = scene::available(&sim.server, name).unwrap();
+            assert_eq!(reason, *wanted, "{name}: {message}");
+            assert!(message.contains(says), "{name}: {message}");
+        }
+        let passes = |name: &'static str| {
+            let key = ActorKey::new(COMPONENT_VERSION, ObjectName::new(NAMESPACE, name));
+            let actor = sim.running.shared.directory.find(&key).unwrap();
+            async move { actor.snapshot().await.unwrap().passes }
+        };
+        // What changed meanwhile has come to rest.
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        let mut before = Vec::new();
+        for (name, ..) in &rows {
+            before.push(passes(name).await);
+        }
+        let asked = log.lock().unwrap().len();
+        sim.server.reset_requests();
+        tokio::time::sleep(Duration::from_secs(3_600)).await;
+        for ((name, ..), before) in rows.iter().zip(before) {
+            let is_looked_for = ["upper", "cut"].contains(name);
+            let most = if is_looked_for { 12 * 3 } else { 1 };
+            let passes = passes(name).await - before;
+            assert!(passes <= most, "{name}: {passes}");
+        }
+        assert_eq!(
+            log.lock().unwrap().len() - asked,
+            12,
+            "one attempt in each interval, and only where there is a name"
+        );
+        let requests = sim.server.requests();
+        let others: Vec<_> = requests.iter().filter(|request| request.verb != Verb::Watch).collect();
+        assert!(others.is_empty(), "{others:?}");
+        sim.shut_down().await;
+    });
+}
+
+#[test]
+fn versions_for_which_nothing_is_looked_for_take_no_token_and_the_others_do() {
+    on_paused_time(|| async {
+        let (server, store) = world();
+        let log = watch(&store, |_| Fault::Hang);
+        let digest = scene::descriptor("none").digest().to_string();
+        install_versions(&server, "nowhere", "nowhere.example", 50, &digest);
+        install_versions(&server, "none", HOST, 50, "");
+        let sim = Simulation::over(server, store, once());
+        sim.until("all say so", |sim| {
+            let said =
+                |name: &str, number, wanted| reason(&sim.server, &format!("{name}-{number:05}")) == wanted;
+            (0..50).all(|n| said("nowhere", n, "RegistryNotConfigured") && said("none", n, "NoDigest"))
+        })
+        .await;
+        let snapshot = sim.running.checks_snapshot().await.unwrap();
+        assert_eq!((snapshot.tokens, snapshot.queued, snapshot.running.len()), (20, 0, 0));
+        scene::install(&sim.server, scene::registry("nowhere", "nowhere.example"));
+        sim.until("four run", |_| log.lock().unwrap().len() == 4).await;
+        let snapshot = sim.running.checks_snapshot().await.unwrap();
+        assert!(snapshot.tokens < 20, "{snapshot:?}");
+        assert_eq!((snapshot.queued, snapshot.running.len()), (46, 4));
         sim.shut_down().await;
     });
 }

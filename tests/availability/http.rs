@@ -1,6 +1,7 @@
 //! The check itself, against real answers on loopback: each ends in its row of the table, with a message for a person.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -371,6 +372,7 @@ fn no_answer_is_unreachable_and_says_what_went_wrong() {
         std::fs::write(&ca, certificate.pem()).unwrap();
         let mut rig = Rig::new(Some(ca));
 
+        let handshakes = Arc::new(AtomicUsize::new(0));
         // Trusted, but for another name; and one that nobody vouches for.
         let strange_key = rcgen::KeyPair::generate().unwrap();
         let strange = rcgen::CertificateParams::new(vec!["127.0.0.1".to_owned()])
@@ -388,9 +390,11 @@ fn no_answer_is_unreachable_and_says_what_went_wrong() {
                 rustls::pki_types::PrivateKeyDer::Pkcs8(key.serialize_der().into()),
             );
             let acceptor = tokio_rustls::TlsAcceptor::from(Arc::new(config.unwrap()));
+            let counted = handshakes.clone();
             let host = rig
                 .raw(move |stream| {
                     let acceptor = acceptor.clone();
+                    counted.fetch_add(1, Ordering::SeqCst);
                     async move { drop(acceptor.accept(stream).await) }
                 })
                 .await;
@@ -435,7 +439,9 @@ fn no_answer_is_unreachable_and_says_what_went_wrong() {
             rig.fake(|_, _, path| answer(302, &[("location", path.to_owned())], Vec::new())).await;
         rig.expect(&ring, "RegistryUnreachable", &["more than 5 redirects"]);
         rig.compare().await;
+        // By now the slow ones have had their ten seconds, and nobody else has tried again.
         assert_eq!(asked.lock().unwrap().len(), 6);
+        assert_eq!(handshakes.load(Ordering::SeqCst), 2);
         rig.running.shut_down().await;
     });
 }
