@@ -208,6 +208,40 @@ fn a_registry_that_asks_to_be_left_alone_is_and_keeps_nobody_else_waiting() {
 }
 
 #[test]
+fn a_registry_that_asked_to_be_left_alone_is_so_by_a_new_start_of_the_actor_too() {
+    on_paused_time(|| async {
+        let (server, store) = world();
+        let log = watch(&store, |_| Fault::Status { status: 429, code: "", retry_after: Some(120) });
+        scene::install(&server, scene::registry("r", HOST));
+        let digest = scene::descriptor("none").digest().to_string();
+        install_versions(&server, "many", HOST, 100, &digest);
+        let ends = Arc::new(Mutex::new(0));
+        let hook = {
+            let ends = ends.clone();
+            move |label: &str| {
+                if label != "the registry actor handles the end of a check" {
+                    return Verdict::Go;
+                }
+                let mut ends = ends.lock().unwrap();
+                *ends += 1;
+                if *ends == 3 { Verdict::Panic } else { Verdict::Go }
+            }
+        };
+        let spawner = Spawner::hooked(Arc::new(hook));
+        let running = support::start_hooked(&server, &store, once(), "controller", spawner);
+        let client = server.client("default");
+        let sim = Simulation { server, store, client, running };
+        sim.until("it has died", |_| *ends.lock().unwrap() >= 3).await;
+        tokio::time::sleep(Duration::from_secs(115)).await;
+        assert_eq!(sim.running.checks_snapshot().await.unwrap().restarts, 1);
+        assert_eq!(log.lock().unwrap().len(), 4);
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        assert_eq!(log.lock().unwrap().len(), 5, "and then one asks");
+        sim.shut_down().await;
+    });
+}
+
+#[test]
 fn whoever_is_gone_when_its_turn_comes_costs_nothing() {
     on_paused_time(|| async {
         let (server, store) = world();
