@@ -1,10 +1,14 @@
 //! HTTPS_PROXY and NO_PROXY.
 
 use std::net::TcpListener as Std;
+use std::time::Duration;
 
 use tokio::net::TcpListener;
 
-use crate::world::{PATIENCE, Program, program};
+use crate::program::{Program, program};
+
+/// How long the first bytes may take. Only a broken program needs it.
+const PATIENCE: Duration = Duration::from_secs(90);
 
 /// Starts `run` for an https cluster at `cluster` behind `proxy`, and answers what it sends first to `to`.
 fn first_bytes(cluster: &Std, proxy: &Std, no_proxy: &str, to: &Std) -> Vec<u8> {

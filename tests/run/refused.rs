@@ -2,7 +2,7 @@
 
 use std::net::TcpListener;
 
-use crate::world::program;
+use crate::program::program;
 
 fn refused(arguments: &[&str], code: i32) -> String {
     let ran = program().arg("run").args(arguments).env("HOME", "/nonexistent").output().unwrap();

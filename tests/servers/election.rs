@@ -12,7 +12,7 @@ use crate::proxy::Proxy;
 use crate::world::{Bed, Kind, World};
 
 /// Short, so that nobody waits long for a process that is gone.
-const SHORT: [&str; 6] =
+pub const SHORT: [&str; 6] =
     ["--lease-duration", "3s", "--lease-renew-deadline", "2s", "--lease-retry-period", "300ms"];
 
 fn lease(world: &World) -> String {
@@ -30,7 +30,7 @@ fn holder(world: &World) -> String {
     leased(world, "holderIdentity")
 }
 
-fn until_it_says(world: &World, program: &Program, says: &str) {
+pub fn until_it_says(world: &World, program: &Program, says: &str) {
     let says = (200, format!("{says}\n"));
     world.until("it says what it is", Some(&program.log), || program.health("/readyz") == says);
 }

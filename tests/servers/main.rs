@@ -2,10 +2,15 @@
 #![cfg(feature = "dev")]
 
 mod election;
+mod life;
+mod looks;
+mod metrics;
+mod permissions;
 mod pipeline;
 #[path = "../support/program.rs"]
 mod program;
 mod proxy;
+mod scope;
 mod stress;
 mod world;
 
@@ -37,4 +42,12 @@ on_both_servers! {
     election::a_process_that_cannot_renew_its_lease_ends_before_another_begins,
     election::other_fields_of_the_lease_may_be_written_by_people,
     stress::connections_that_are_cut_every_second_lose_nothing,
+    life::run_renders_tells_about_itself_ends_well_and_goes_on_where_it_ended,
+    life::a_missing_definition_keeps_only_those_waiting_that_need_it_and_is_named,
+    life::a_second_signal_ends_it_at_once_while_the_first_lets_passes_finish,
+    scope::only_the_named_namespaces_are_looked_at,
+    scope::only_the_named_controllers_run_and_only_what_they_need_is_watched,
+    looks::only_the_process_that_leads_looks_for_descriptors,
+    looks::a_descriptor_that_goes_and_comes_back_is_told,
+    looks::metrics_tell_what_checks_came_to_how_many_run_and_how_many_wait,
 }

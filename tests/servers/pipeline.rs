@@ -44,14 +44,11 @@ pub fn delete_everything(world: &World, log: &Log) {
     world.until("everything is gone", Some(log), || {
         USERS.iter().chain(&MADE).all(|plural| world.list(plural).is_empty())
     });
-    assert_eq!(world.tags(), BTreeSet::new());
-    let registry = format!(
-        "/apis/solar.opendefense.cloud/v1alpha1/namespaces/{}/registries/charts",
-        world.namespace("platform")
-    );
+    let registry = world.solar("platform", "registries/charts");
     world.until("the Registry is let go", Some(log), || {
         world.get(&registry).is_some_and(|it| it["metadata"]["finalizers"].is_null())
     });
+    assert_eq!(world.tags(), BTreeSet::new());
 }
 
 pub fn targets_become_ready_and_then_nobody_asks_for_anything(kind: Kind) {

@@ -10,8 +10,8 @@ use kube::Client;
 use kube_embedded::Server;
 use serde_json::{Value, json};
 use solar_controller::actors::pass::{PassHandle, Spawner};
-use solar_controller::dev::examples;
 use solar_controller::dev::registry::{self, Access, Behaviour, RegistryOperation, RegistryStore};
+use solar_controller::dev::{Example, descriptor_examples, examples, push_descriptor};
 use test_bed::{ADMIN, Builder, Cluster};
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
@@ -87,8 +87,12 @@ enum Api {
 pub struct Asked {
     /// Such as `create`.
     pub verb: String,
-    /// Plural name.
+    /// Plural name; empty for paths that are no resource.
     pub resource: String,
+    /// Such as `status`; empty without.
+    pub subresource: String,
+    /// Namespace; empty without.
+    pub namespace: String,
 }
 
 /// What a cluster and a registry are to the program.
@@ -117,6 +121,14 @@ impl World {
         };
         world.define();
         Some(world)
+    }
+
+    /// A world of its own without any definition; `None` where a part is missing.
+    pub fn undefined(kind: Kind, case: &str) -> Option<Self> {
+        Some(match kind {
+            Kind::Embedded => Self::embedded(case),
+            Kind::Real => Self::over(Bed::start(Cluster::builder())?, case),
+        })
     }
 
     fn embedded(case: &str) -> Self {
@@ -187,7 +199,12 @@ impl World {
 
     /// Applies the definitions and waits until they are served.
     pub fn define(&self) {
-        for crd in solar_api::crds() {
+        self.define_those(|_| true);
+    }
+
+    /// As [`Self::define`], for some kinds.
+    pub fn define_those(&self, wanted: impl Fn(&str) -> bool) {
+        for crd in solar_api::crds().into_iter().filter(|crd| wanted(&crd.spec.names.kind)) {
             let plural = crd.spec.names.plural.clone();
             let crd = serde_json::to_value(crd).unwrap();
             self.ensure("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &crd);
@@ -204,7 +221,12 @@ impl World {
 
     /// Path of a solar object, or of all of its kind, in `fleet`.
     pub fn fleet(&self, rest: &str) -> String {
-        format!("/apis/solar.opendefense.cloud/v1alpha1/namespaces/{}/{rest}", self.namespace("fleet"))
+        self.solar("fleet", rest)
+    }
+
+    /// Path of a solar object, or of all of its kind, in the namespace that stands for `namespace`.
+    pub fn solar(&self, namespace: &str, rest: &str) -> String {
+        format!("/apis/solar.opendefense.cloud/v1alpha1/namespaces/{}/{rest}", self.namespace(namespace))
     }
 
     /// An answer, or the code and message of a refusal; code 0 when there was no answer.
@@ -267,8 +289,18 @@ impl World {
         }
     }
 
-    /// The examples in this world's namespaces and with its registry.
+    /// How many objects of a kind there are in both namespaces.
+    pub fn count(&self, plural: &str) -> usize {
+        let lists = NAMESPACES.map(|namespace| self.get(&self.solar(namespace, plural)).unwrap_or_default());
+        lists.iter().filter_map(|list| Some(list["items"].as_array()?.len())).sum()
+    }
+
+    /// The examples in this world's namespaces and with its registry, each with its collection.
     pub fn examples(&self) -> Vec<(String, Value)> {
+        self.placed(examples(&self.registry).unwrap())
+    }
+
+    fn placed(&self, examples: Vec<Example>) -> Vec<(String, Value)> {
         let renamed = |value: &Value| {
             let mut text = value.to_string();
             for namespace in NAMESPACES {
@@ -277,8 +309,8 @@ impl World {
             }
             serde_json::from_str::<Value>(&text).unwrap()
         };
-        let examples = examples(&self.registry).unwrap().into_iter();
         examples
+            .into_iter()
             .map(|example| {
                 let object = renamed(&serde_json::to_value(&example.object).unwrap());
                 let version = object["apiVersion"].as_str().unwrap();
@@ -292,7 +324,21 @@ impl World {
 
     /// Creates the examples.
     pub fn install_examples(&self) {
-        for (collection, object) in self.examples() {
+        self.install_those(|_| true);
+    }
+
+    /// As [`Self::install_examples`], for some kinds.
+    pub fn install_those(&self, wanted: impl Fn(&str) -> bool) {
+        let examples = self.examples().into_iter();
+        for (collection, object) in examples.filter(|(_, object)| wanted(object["kind"].as_str().unwrap())) {
+            self.ensure(&collection, &object);
+        }
+    }
+
+    /// Creates a ComponentVersion, `described-1.0.0`, whose descriptor is in the registry.
+    pub fn install_descriptor(&self) {
+        self.runtime.block_on(push_descriptor(&self.store, &self.registry)).unwrap();
+        for (collection, object) in self.placed(descriptor_examples(&self.registry).unwrap()) {
             self.ensure(&collection, &object);
         }
     }
@@ -326,9 +372,18 @@ impl World {
             .is_some_and(|it| is_ready(&it) && it["status"]["bootstrapVersion"].as_i64() >= Some(version))
     }
 
-    /// `repository:tag` of every tag in the registry.
+    /// `repository:tag` and digest of every tag in the registry, without the descriptors, which are nobody's to delete.
+    fn charts(&self) -> BTreeMap<String, String> {
+        let tags = self.store.all_tags().into_iter();
+        let charts = tags.filter(|((repository, _), _)| !repository.contains("component-descriptors/"));
+        charts
+            .map(|((repository, tag), digest)| (format!("{repository}:{tag}"), digest.to_string()))
+            .collect()
+    }
+
+    /// `repository:tag` of every chart in the registry.
     pub fn tags(&self) -> BTreeSet<String> {
-        self.store.all_tags().keys().map(|(repository, tag)| format!("{repository}:{tag}")).collect()
+        self.charts().into_keys().collect()
     }
 
     /// `repository:tag` and digest of every artifact that has one.
@@ -347,11 +402,8 @@ impl World {
 
     /// Whether registry and artifacts tell the same.
     pub fn agrees(&self) -> bool {
-        let tags = self.store.all_tags().into_iter();
-        let tags: BTreeMap<String, String> = tags
-            .map(|((repository, tag), digest)| (format!("{repository}:{tag}"), digest.to_string()))
-            .collect();
-        tags == self.artifacts() && tags.len() == self.list("renderartifacts").len()
+        let charts = self.charts();
+        charts == self.artifacts() && charts.len() == self.list("renderartifacts").len()
     }
 
     /// Requests by which any process changed the registry.
@@ -374,12 +426,22 @@ impl World {
 
     /// What a process has asked the API server for, and what was answered; without its Lease.
     pub fn asked(&self, who: &str) -> Vec<Asked> {
+        self.everything_asked(who).into_iter().filter(|asked| asked.resource != "leases").collect()
+    }
+
+    /// As [`Self::asked`], with its Lease. The real API server tells of a watch when it ends.
+    pub fn everything_asked(&self, who: &str) -> Vec<Asked> {
         let user = self.user(who);
-        let all: Vec<Asked> = match &self.api {
+        match &self.api {
             Api::Embedded(server) => {
                 let requests = server.requests().into_iter().filter(|it| *it.actor == *user);
                 requests
-                    .map(|it| Asked { verb: it.verb.to_string(), resource: it.resource.to_string() })
+                    .map(|it| Asked {
+                        verb: it.verb.to_string(),
+                        resource: it.resource.to_string(),
+                        subresource: it.subresource.to_string(),
+                        namespace: it.namespace.to_string(),
+                    })
                     .collect()
             }
             Api::Real(bed) => bed
@@ -388,10 +450,11 @@ impl World {
                 .map(|event| Asked {
                     verb: text(&event["verb"]),
                     resource: text(&event["objectRef"]["resource"]),
+                    subresource: text(&event["objectRef"]["subresource"]),
+                    namespace: text(&event["objectRef"]["namespace"]),
                 })
                 .collect(),
-        };
-        all.into_iter().filter(|asked| asked.resource != "leases").collect()
+        }
     }
 
     /// Those that change something.
@@ -484,8 +547,10 @@ impl World {
         command.args(["--log-format", "json", "--takeover-wait", "0s"]);
         // A chart whose Target goes at the same moment may never be seen bound; nothing here restores a backup.
         command.args(["--unbound-grace", "5s"]);
-        let namespaces = NAMESPACES.map(|name| self.namespace(name)).join(",");
-        command.args(["--watch-namespace", &namespaces]);
+        if !more.contains(&"--watch-namespace") {
+            let namespaces = NAMESPACES.map(|name| self.namespace(name)).join(",");
+            command.args(["--watch-namespace", &namespaces]);
+        }
         command.args(["--leader-election-namespace", &self.namespace("platform")]).args(more);
         let mut program = Program::start(command, self.folder.path());
         let log = program.log.clone();

@@ -2,10 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::world::{World, get};
+use crate::looks::until_available;
+use crate::pipeline::settled;
+use crate::program::get;
+use crate::world::{Kind, World};
 
 /// Samples by name and labels, and the type of each family.
 pub struct Scraped {
@@ -80,14 +83,12 @@ fn check(promtool: &Path, text: &str) -> Result<(), String> {
 #[test]
 fn promtool_has_nothing_against_the_metrics_of_a_working_controller() {
     let Some(promtool) = test_bed::tool("promtool") else { return };
-    let world = World::new(&[]);
-    let program = world.run(&[]);
-    world.install_examples(&[]);
+    let Some(world) = World::new(Kind::Embedded, "promtool") else { return };
+    world.install_examples();
     world.install_descriptor();
-    world.until("all Targets are ready", &program.log, || world.all_ready());
-    world.until("the version is available", &program.log, || {
-        world.condition("ComponentVersion", "described-1.0.0", "Available").is_some_and(|[s, ..]| s == "True")
-    });
+    let program = world.run("run", &[]);
+    settled(&world, &program.log);
+    until_available(&world, &program.log, "described-1.0.0");
     let (code, text) = get(&program.metrics, "/metrics");
     assert_eq!(code, 200);
     assert!(text.contains("solar_renders_total{"), "{text}");
@@ -96,27 +97,4 @@ fn promtool_has_nothing_against_the_metrics_of_a_working_controller() {
     let renamed = text.replace("solar_renders_total", "solar_renders");
     let complaint = check(&promtool, &renamed).unwrap_err();
     assert!(complaint.contains("solar_renders"), "{complaint}");
-}
-
-/// Files below `folder` that hold rules of Prometheus.
-fn rules(folder: &Path) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    for entry in std::fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            found.extend(rules(&path));
-        } else if std::fs::read_to_string(&path)
-            .is_ok_and(|text| text.contains("PrometheusRule") || text.lines().any(|line| line == "groups:"))
-        {
-            found.push(path);
-        }
-    }
-    found
-}
-
-#[test]
-fn deploy_has_no_rules_yet_that_promtool_would_have_to_check() {
-    let deploy = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy");
-    // Whoever adds the first gives it `promtool check rules` and unit tests here.
-    assert_eq!(rules(&deploy), Vec::<PathBuf>::new());
 }
