@@ -422,4 +422,67 @@ proptest! {
             prop_assert_eq!(served, of_host);
         }
     }
+
+    /// Whatever happens: four run at most; a host that asked to be left alone is; one that may be asked and has no runner
+    /// waits only while all are busy; and everybody has a turn in the end.
+    #[test]
+    fn hosts_that_refuse_are_left_alone_and_hold_up_nobody(happens in prop::collection::vec(happening(), 1..150)) {
+        let interval = Duration::from_secs(300);
+        let mut turns = Turns::new(4, 1_000);
+        let mut now = Duration::ZERO;
+        let mut rests = [Duration::ZERO; 3];
+        let mut waiting = std::collections::BTreeSet::new();
+        let number = |host: &str| host.parse::<usize>().unwrap();
+        let drain = Happening::Later(300);
+        let end = (0..3).cycle().map(Happening::Answers).take(30).chain([drain]);
+        let end: Vec<_> = end.cycle().take(31 * 60).collect();
+        for happening in happens.into_iter().chain(end) {
+            match happening {
+                Happening::Asks(host, version) => {
+                    stand(&mut turns, &host.to_string(), &format!("{host}-{version}"));
+                    waiting.insert(format!("{host}-{version}"));
+                }
+                Happening::Later(seconds) => now += Duration::from_secs(seconds),
+                Happening::Answers(host) => turns.ended(&host.to_string(), now),
+                Happening::Refuses(host, seconds) => {
+                    let host = host.to_string();
+                    if turns.hosts().any(|(name, _, running)| name == host && running > 0) {
+                        turns.ended(&host, now);
+                        turns.rest(&host, Some(Duration::from_secs(seconds)), interval, now);
+                        let rest = Duration::from_secs(seconds.clamp(1, 300));
+                        rests[number(&host)] = rests[number(&host)].max(now + rest);
+                    }
+                }
+            }
+            while let Some(host) = turns.first(now, |_, _| true) {
+                prop_assert!(now >= rests[number(&host)], "{} is left alone", host);
+                let turn = turns.begin(&host).unwrap();
+                prop_assert!(waiting.remove(&*turn.version.name), "once only");
+            }
+            let running: usize = turns.hosts().map(|(.., running)| running).sum();
+            prop_assert!(running <= 4);
+            for (host, waiting, its) in turns.hosts() {
+                let waits = waiting > 0 && its == 0 && now >= rests[number(host)];
+                prop_assert!(!waits || running == 4, "{} waits for nothing", host);
+            }
+        }
+        prop_assert_eq!((turns.waiting(), waiting.len()), (0, 0));
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Happening {
+    Asks(u8, u8),
+    Answers(u8),
+    Refuses(u8, u64),
+    Later(u64),
+}
+
+fn happening() -> impl Strategy<Value = Happening> {
+    prop_oneof![
+        5 => (0..3_u8, 0..30_u8).prop_map(|(host, version)| Happening::Asks(host, version)),
+        3 => (0..3_u8).prop_map(Happening::Answers),
+        1 => (0..3_u8, 0..400_u64).prop_map(|(host, seconds)| Happening::Refuses(host, seconds)),
+        1 => (0..60_u64).prop_map(Happening::Later),
+    ]
 }
