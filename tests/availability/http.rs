@@ -266,8 +266,9 @@ fn every_answer_of_a_registry_ends_in_its_row_and_is_asked_for_once() {
             logs.push((log, vec![Method::HEAD, Method::GET]));
         }
 
-        for code in ["MANIFEST_UNKNOWN", "NAME_UNKNOWN"] {
-            let (host, log) = rig.says(404, &[], &json!({"errors": [{"code": code}]}).to_string()).await;
+        let unknown = |code: &str| json!({"errors": [{"code": code}]}).to_string();
+        for body in [unknown("MANIFEST_UNKNOWN"), unknown("NAME_UNKNOWN"), String::new()] {
+            let (host, log) = rig.says(404, &[], &body).await;
             rig.expect(&host, "DescriptorMissingPending", &["is not in the registry since", "15m"]);
             logs.push((log, vec![Method::HEAD]));
         }

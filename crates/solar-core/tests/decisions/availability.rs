@@ -298,6 +298,44 @@ fn the_reference_is_made_of_registry_namespace_name_and_digest() {
 }
 
 #[test]
+fn the_name_is_what_stands_behind_the_segment_in_the_components_repository() {
+    let of = |repository: &str| {
+        let mut world = world(Some("descriptors.example"));
+        let spec = solar_api::ComponentSpec {
+            scheme: "oci".into(),
+            registry: "descriptors.example".into(),
+            repository: repository.into(),
+        };
+        world
+            .components
+            .insert(ComponentRecord::from(&solar_api::Component { metadata: meta("edge", "web"), spec }));
+        subject(&world, &version(|version| version.spec.component_name = None)).map(|found| found.repository)
+    };
+    for (repository, name) in [
+        ("component-descriptors/acme.org/web", "acme.org/web"),
+        ("/some/component-descriptors/web/", "web"),
+        ("component-descriptors-old/component-descriptors/web", "web"),
+    ] {
+        assert_eq!(*of(repository).unwrap(), *format!("component-descriptors/{name}"), "{repository}");
+    }
+    for repository in
+        ["web", "component-descriptors", "some/component-descriptors/", "my-component-descriptors/web"]
+    {
+        assert!(
+            matches!(of(repository), Err(Finding::Failed(why)) if why.contains("set spec.componentName"))
+        );
+    }
+}
+
+#[test]
+fn a_registry_of_another_namespace_is_none() {
+    let mut world = world(None);
+    world.registries.insert(RegistryRecord::from(&registry("other", "r", "descriptors.example")));
+    let finding = subject(&world, &version(|_| {})).unwrap_err();
+    assert_eq!(finding.label(), "not_configured", "{finding:?}");
+}
+
+#[test]
 fn the_registry_falls_back_to_the_components() {
     let world = world(Some("component.example"));
     let found = subject(&world, &version(|version| version.spec.registry = None)).unwrap();
@@ -775,7 +813,7 @@ struct Loop {
 
 /// `LIVES` lives of 50 s with 10 s between them, 10 checks a second after 20 at once: 520 in each minute.
 fn restart_loop(many: u32) -> Loop {
-    const LIVES: u32 = 30;
+    const LIVES: u32 = 20;
     let host = "descriptors.example";
     let mut plays: Vec<Play> = (0..many)
         .map(|number| {
