@@ -375,6 +375,9 @@ fn the_registry_actor_starts_again_without_losing_a_version_or_asking_more_often
             let running = support::start_hooked(&server, &store, once(), "controller", spawner);
             let client = server.client("default");
             let sim = Simulation { server, store, client, running };
+            sim.until("it has died", |_| *ends.lock().unwrap() >= 50).await;
+            let snapshot = sim.running.checks_snapshot().await.unwrap();
+            assert!(snapshot.tokens < 10, "the bucket is the old one: {snapshot:?}");
             sim.until("all were checked", |sim| all_have(&sim.server, "DescriptorMissingPending")).await;
             let snapshot = sim.running.checks_snapshot().await.unwrap();
             assert_eq!((snapshot.restarts, snapshot.queued, snapshot.running.len()), (1, 0, 0));
@@ -415,6 +418,7 @@ fn a_process_whose_lease_is_over_looks_for_nothing() {
         assert_eq!(log.lock().unwrap().len(), before);
         let snapshot = sim.running.checks_snapshot().await.unwrap();
         assert_eq!(snapshot.running.len(), 0, "and waits for no answer");
+        assert!(snapshot.tokens == 20 && snapshot.queued > 0, "and begins nothing: {snapshot:?}");
         sim.shut_down().await;
     });
 }
@@ -600,6 +604,28 @@ fn versions_for_which_nothing_is_looked_for_take_no_token_and_the_others_do() {
         let snapshot = sim.running.checks_snapshot().await.unwrap();
         assert!(snapshot.tokens < 20, "{snapshot:?}");
         assert_eq!((snapshot.queued, snapshot.running.len()), (46, 4));
+        sim.shut_down().await;
+    });
+}
+
+#[test]
+fn a_check_has_ten_seconds_in_all() {
+    on_paused_time(|| async {
+        let (server, store) = world();
+        let log = watch(&store, |_| Fault::Latency(Duration::from_secs(15)));
+        scene::install(&server, scene::registry("r", HOST));
+        let digest = scene::push(&store, REPOSITORY, "content").await;
+        scene::install(&server, scene::version("v", HOST, digest.as_str()));
+        let began = Instant::now();
+        let sim = Simulation::over(server, store, once());
+        sim.until("it is looked for", |_| !log.lock().unwrap().is_empty()).await;
+        let asked = log.lock().unwrap()[0].0;
+        sim.until("it says something", |sim| !reason(&sim.server, "v").is_empty()).await;
+        let (_, said, message) = scene::available(&sim.server, "v").unwrap();
+        assert_eq!(said, "RegistryUnreachable");
+        assert!(message.contains("no answer within 10 s"), "{message}");
+        let took = began.elapsed().saturating_sub(asked);
+        assert!((10.0..11.0).contains(&took.as_secs_f64()), "{took:?}");
         sim.shut_down().await;
     });
 }
