@@ -12,6 +12,7 @@ mod program;
 mod proxy;
 mod scope;
 mod stress;
+mod webhook;
 mod world;
 
 /// Each case twice, under the name of its API server.
