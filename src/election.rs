@@ -1,15 +1,13 @@
 //! How one of several processes of `run` comes to lead, and the time in which it does.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{ArgAction, Args};
 use solar_core::lease::LeaseTimes;
-use tokio::sync::Notify;
 
 use crate::actors::pass::{PassHandle, Spawner};
 use crate::actors::root::Running;
-use crate::adapters::kubernetes::Elector;
+use crate::adapters::kubernetes::{Elector, Wanted};
 use crate::flags::{FlagsError, more_than_zero, namespace};
 
 /// How one of several processes comes to lead.
@@ -107,37 +105,29 @@ fn lease_name(name: &str) -> Result<String, String> {
 /// The time in which this process leads: from when it took the lease until it loses it or gives it up.
 pub struct Term {
     /// Takes the lease and keeps it; ends with the reason when it is lost. `None`: there is no lease.
-    keeping: Option<PassHandle<(Elector, String)>>,
-    give_up: Arc<Notify>,
+    keeping: Option<PassHandle<(Elector, Option<String>)>>,
+    wanted: Wanted,
 }
 
 impl Term {
     /// Begins to want the lease; without an elector this process leads from the start.
     pub fn begin(elector: Option<Elector>, running: &Running, spawner: &Spawner) -> Self {
-        let give_up = Arc::<Notify>::default();
+        let wanted = Wanted::default();
         let keeping = elector.map(|mut elector| {
-            let (running, give_up) = (running.clone(), give_up.clone());
+            let (running, wanted) = (running.clone(), wanted.clone());
             spawner.spawn_pass("the lease", async move {
-                let lost = {
-                    let work = async {
-                        let taken = elector.take().await;
-                        metrics::gauge!("solar_leader").set(1.0);
-                        tracing::info!(clean = taken.clean, "this process leads");
-                        running.lead(taken.clean).await;
-                        elector.keep().await
-                    };
-                    tokio::select! {
-                        biased;
-                        () = give_up.notified() => "it is given up".to_owned(),
-                        lost = work => lost,
-                    }
-                };
+                let taken = elector.take(&wanted, |problem| drop(running.shared.shut_out.send_replace(problem))).await;
+                let Some(taken) = taken else { return (elector, None) };
+                metrics::gauge!("solar_leader").set(1.0);
+                tracing::info!(clean = taken.clean, "this process leads");
+                running.lead(taken.clean).await;
+                let lost = elector.keep(&wanted).await;
                 metrics::gauge!("solar_leader").set(0.0);
                 (elector, lost)
             })
         });
         metrics::gauge!("solar_leader").set(if keeping.is_none() { 1.0 } else { 0.0 });
-        Self { keeping, give_up }
+        Self { keeping, wanted }
     }
 
     /// Ready when the lease is lost; says why.
@@ -145,14 +135,17 @@ impl Term {
         let Some(keeping) = &mut self.keeping else { return std::future::pending().await };
         let ended = keeping.await;
         self.keeping = None;
-        ended.map_or_else(|died| format!("the lease: {died}"), |(_, lost)| lost)
+        match ended {
+            Ok((_, lost)) => lost.unwrap_or_else(|| "the lease was given up".to_owned()),
+            Err(died) => format!("the lease: {died}"),
+        }
     }
 
     /// Gives the lease up; `is_clean` tells, once nothing more can be begun, whether nothing of this process can land any
     /// more.
     pub async fn end(mut self, is_clean: impl FnOnce() -> bool) {
         let Some(keeping) = self.keeping.take() else { return };
-        self.give_up.notify_one();
+        self.wanted.no_longer();
         if let Ok((mut elector, _)) = keeping.await {
             elector.give_up(is_clean).await;
         }

@@ -1,5 +1,6 @@
 //! The `run` command: the controller against a cluster.
 
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -11,7 +12,6 @@ use thiserror::Error;
 use crate::actors::pass::Spawner;
 use crate::actors::root::{self, Running};
 use crate::actors::system::Ports;
-use crate::adapters::clock::Clock;
 use crate::adapters::kubernetes::{Api, Cluster, ConnectError, Elector, LeaseName};
 use crate::adapters::leadership::Leadership;
 use crate::adapters::oci::{HttpRegistryError, Writes};
@@ -104,7 +104,7 @@ async fn controller(args: RunArgs, arbiters: Vec<ArbiterHandle>) -> Result<(), R
     let ports = Ports::of_process(Api::new(client.clone()), &options, ca_file, spawner.clone())?;
     let clock = ports.clock;
     let elected = options.standby.then(|| {
-        let identity = format!("{}_{:08x}", instance(), rng::seeded(options.seed, "identity").u32(..));
+        let identity = format!("{}_{:016x}", instance(), rng::seeded(options.seed, "identity").u64(..));
         Elector::new(client, name, identity, args.election.times(), clock, lead.clone())
     });
     let running = root::start(options, ports.led_by(&lead, writes.clone()), arbiters, &instance());
@@ -167,13 +167,25 @@ fn announce(args: &RunArgs, cluster: &Cluster, endpoints: &Endpoints) {
     }
 }
 
-/// Jitter differs between processes, or it would spread nothing.
+/// Jitter differs between processes, or it would spread nothing; and so do the names under which they hold the lease. A
+/// container's process number, its start and even its host name may be those of another one.
 fn seed() -> u64 {
-    let now = Clock::machine().wall().as_second();
-    rng::seeded(u64::from(std::process::id()), &format!("{} {now}", instance())).u64(..)
+    RandomState::new().build_hasher().finish()
 }
 
 /// Who writes Kubernetes events: the pod.
 fn instance() -> String {
     std::env::var("HOSTNAME").ok().filter(|name| !name.is_empty()).unwrap_or_else(|| "run".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seeds_differ_although_nothing_else_does() {
+        // Keys of one thread are counted up from random ones; other threads, as other processes, draw their own.
+        let other = || std::thread::spawn(seed).join().unwrap();
+        assert!(seed() != seed() && other() != other());
+    }
 }

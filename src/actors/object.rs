@@ -43,6 +43,8 @@ const REQUESTS: usize = 4_096;
 const RETRY_BASE: Duration = Duration::from_millis(200);
 /// Longest wait after a failed pass.
 const RETRY_CAP: Duration = Duration::from_secs(300);
+/// Longest wait while the API server fails whoever asks: nothing tells when it is well again.
+const OUTAGE_CAP: Duration = Duration::from_secs(30);
 /// Wait after a conflict, which is normal: the watch needs a moment to catch up.
 const CONFLICT_WAIT: Duration = Duration::from_millis(50);
 
@@ -126,6 +128,14 @@ impl PassError {
             }
             Self::Undelivered { .. } | Self::Outdated(_) | Self::Payload(PayloadError::Gone(_)) => true,
             Self::Died(_) | Self::Other(_) => false,
+        }
+    }
+
+    /// How long the next attempt waits at most.
+    fn longest_wait(&self) -> Duration {
+        match self {
+            Self::Api(error) | Self::Payload(PayloadError::Api(error)) if error.problem.is_outage() => OUTAGE_CAP,
+            _ => RETRY_CAP,
         }
     }
 
@@ -403,7 +413,7 @@ impl<R: Reconcile> ObjectActor<R> {
             self.phase = Phase::Idle;
         }
         self.tell_gate();
-        let wait = self.retry_wait();
+        let wait = self.retry_wait(RETRY_CAP);
         self.look_again(Some(wait));
     }
 
@@ -542,13 +552,13 @@ impl<R: Reconcile> ObjectActor<R> {
             } else {
                 tracing::warn!(actor = %self.key, %error, "a pass failed");
             }
-            self.retry_wait()
+            self.retry_wait(error.longest_wait())
         };
         self.look_again(Some(error.retry_after().map_or(wait, |after| after.max(wait))));
     }
 
-    fn retry_wait(&mut self) -> Duration {
-        let wait = backoff::delay(self.failures, RETRY_BASE, RETRY_CAP, self.rng.f64());
+    fn retry_wait(&mut self, cap: Duration) -> Duration {
+        let wait = backoff::delay(self.failures, RETRY_BASE, cap, self.rng.f64());
         self.failures = self.failures.saturating_add(1);
         wait
     }

@@ -12,6 +12,7 @@ use solar_core::availability::AvailabilityOptions;
 use solar_core::overlay::Moment;
 use solar_core::routes::{ActorKey, ActorKind};
 use solar_core::target::TargetOptions;
+use tokio::sync::watch;
 
 use super::directory::{Directory, Undelivered};
 use super::errand_slots::ErrandSlots;
@@ -172,6 +173,8 @@ pub struct Shared {
     pub(super) arbiters: Vec<ArbiterHandle>,
     /// Since when this process leads, and until when writes of an earlier one may land.
     pub(super) term: OnceLock<Term>,
+    /// Why this process stands by without knowing that another one leads.
+    pub shut_out: watch::Sender<Option<String>>,
     pub(super) gate: OnceLock<Addr<Gate>>,
     pub(super) pool: OnceLock<Addr<RenderPool>>,
     pub(super) checks: OnceLock<Addr<RegistryActor>>,
@@ -225,6 +228,7 @@ impl Shared {
             errands,
             arbiters,
             term,
+            shut_out: watch::Sender::new(None),
             gate: OnceLock::new(),
             pool: OnceLock::new(),
             checks: OnceLock::new(),

@@ -8,8 +8,10 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::Poll;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
+use rustix::time::{ClockId, clock_gettime};
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
 /// Nothing may be written: the lease is not held, or over.
@@ -26,24 +28,29 @@ pub struct Leadership {
 #[derive(Debug)]
 struct Lease {
     began: Instant,
-    /// Monotonic time stands still while a machine sleeps, wall time does not.
-    began_wall: SystemTime,
+    uptime: fn() -> Duration,
+    began_uptime: Duration,
     /// Milliseconds after `began` until which the lease is valid.
     valid_until: AtomicU64,
     /// It was lost or given up; whatever is heard of it afterwards.
     revoked: AtomicBool,
+    /// Wakes those who work until the lease is over.
+    told: Notify,
 }
 
 impl Lease {
-    /// Time since `began`, by the clock that went further: a machine that slept has slept through its lease.
+    /// Time since `began`, by the clock that went further: a machine that slept has slept through its lease. Neither
+    /// clock is ever set, so this never goes back.
     fn elapsed(&self) -> Duration {
-        self.began.elapsed().max(wall().duration_since(self.began_wall).unwrap_or_default())
+        self.began.elapsed().max((self.uptime)().saturating_sub(self.began_uptime))
     }
 }
 
-#[allow(clippy::disallowed_methods, reason = "only ever ends a lease earlier, never decides anything else")]
-fn wall() -> SystemTime {
-    SystemTime::now()
+/// Time since the machine was started, that in which it slept included.
+fn uptime() -> Duration {
+    // Elsewhere the monotonic clock is the one that goes on while a machine sleeps.
+    let clock = if cfg!(target_os = "linux") { ClockId::Boottime } else { ClockId::Monotonic };
+    clock_gettime(clock).try_into().unwrap_or_default()
 }
 
 impl Leadership {
@@ -54,12 +61,18 @@ impl Leadership {
 
     /// Of a process that has to hold a lease, and does not yet.
     pub fn leased() -> Self {
+        Self::leased_by(uptime)
+    }
+
+    fn leased_by(uptime: fn() -> Duration) -> Self {
         Self {
             lease: Some(Arc::new(Lease {
                 began: Instant::now(),
-                began_wall: wall(),
+                uptime,
+                began_uptime: uptime(),
                 valid_until: AtomicU64::new(0),
                 revoked: AtomicBool::new(false),
+                told: Notify::new(),
             })),
         }
     }
@@ -81,6 +94,7 @@ impl Leadership {
     pub fn revoke(&self) {
         if let Some(lease) = &self.lease {
             lease.revoked.store(true, Ordering::Release);
+            lease.told.notify_waiters();
         }
     }
 
@@ -119,11 +133,14 @@ impl Leadership {
 
     /// Ready when the lease is over.
     pub async fn over(&self) {
-        loop {
-            match self.left() {
-                None => return std::future::pending().await,
-                Some(left) if left.is_zero() => return,
-                Some(left) => tokio::time::sleep(left).await,
+        let Some(lease) = &self.lease else { return std::future::pending().await };
+        let mut told = pin!(lease.told.notified());
+        told.as_mut().enable();
+        while let Some(left) = self.left().filter(|left| !left.is_zero()) {
+            tokio::select! {
+                biased;
+                () = told.as_mut() => return,
+                () = tokio::time::sleep(left) => {}
             }
         }
     }
@@ -149,6 +166,42 @@ mod tests {
         assert!(!lead.is_valid());
         assert_eq!(lead.while_valid(async { 1 }).await, Err(NotLeading));
         lead.over().await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn work_in_the_middle_is_dropped_at_once_when_the_lease_is_revoked() {
+        let lead = Leadership::leased();
+        hold(&lead, 10);
+        let began = Instant::now();
+        let revoke = async {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            lead.revoke();
+        };
+        let endless = lead.while_valid(std::future::pending::<()>());
+        assert_eq!(tokio::join!(endless, revoke).0, Err(NotLeading));
+        assert_eq!(began.elapsed(), Duration::from_secs(1));
+    }
+
+    thread_local! {
+        static SLEPT: Cell<Duration> = const { Cell::new(Duration::ZERO) };
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_machine_that_slept_has_slept_through_its_lease() {
+        let lead = Leadership::leased_by(|| SLEPT.get());
+        hold(&lead, 10);
+        SLEPT.set(Duration::from_secs(9));
+        assert!(lead.is_valid());
+        SLEPT.set(Duration::from_secs(10));
+        assert!(!lead.is_valid());
+        assert_eq!(lead.while_valid(async { 1 }).await, Err(NotLeading));
+        hold(&lead, 10);
+        assert!(lead.is_valid(), "counted from when it was renewed");
+    }
+
+    #[test]
+    fn the_machine_tells_how_long_it_has_been_up() {
+        assert!(uptime() > Duration::ZERO && uptime() <= uptime());
     }
 
     #[tokio::test(start_paused = true)]

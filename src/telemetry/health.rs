@@ -91,16 +91,21 @@ async fn healthz(Shared(running): Shared<Arc<Running>>) -> Answer {
     }
 }
 
-/// 200 while everything runs or another process leads; before that, the kinds that are not listed yet, one a line.
+/// 200 while everything runs or another process leads; before that, the kinds that are not listed yet, one a line, or why
+/// the lease cannot be taken.
 async fn readyz(Shared(running): Shared<Arc<Running>>) -> Answer {
     let state = tokio::time::timeout(PATIENCE, running.state()).await.ok().flatten();
-    ready(state)
+    let shut_out = running.shared.shut_out.borrow().clone();
+    ready(state, shut_out)
 }
 
-fn ready(state: Option<State>) -> Answer {
+fn ready(state: Option<State>, shut_out: Option<String>) -> Answer {
     let text = match state {
         Some(State::Running) => return (StatusCode::OK, "ok\n".to_owned()),
-        Some(State::Standby) => return (StatusCode::OK, "standby\n".to_owned()),
+        Some(State::Standby) => match shut_out {
+            None => return (StatusCode::OK, "standby\n".to_owned()),
+            Some(problem) => format!("{problem}\n"),
+        },
         Some(State::Syncing(kinds)) => kinds.iter().fold(String::new(), |mut text, kind| {
             // Writing to a String does not fail.
             let _ = writeln!(text, "{kind} is not listed yet");
@@ -130,8 +135,12 @@ mod tests {
             (None, 503, "the root does not answer\n"),
         ];
         for (state, code, says) in cases {
-            let (status, text) = ready(state);
+            let (status, text) = ready(state, None);
             assert_eq!((status.as_u16(), text.as_str()), (code, says));
         }
+        let shut_out = || Some("the lease a/b cannot be taken: 403".to_owned());
+        let says = "the lease a/b cannot be taken: 403\n".to_owned();
+        assert_eq!(ready(Some(State::Standby), shut_out()), (StatusCode::SERVICE_UNAVAILABLE, says));
+        assert_eq!(ready(Some(State::Running), shut_out()).0, StatusCode::OK);
     }
 }

@@ -1,6 +1,7 @@
 //! `solar-controller run`: how it is started and ended, and what is written about it.
 
 mod deploy;
+mod election;
 mod flush;
 mod pages;
 #[path = "../support/program.rs"]

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use serde_json::json;
+use http::Request;
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
 use solar_controller::dev::registry::{Fault, RegistryOperation};
 use test_bed::Cluster;
 
@@ -11,9 +13,11 @@ use crate::program::{self, Program};
 use crate::proxy::Proxy;
 use crate::world::{Bed, Kind, World};
 
-/// Short, so that nobody waits long for a process that is gone.
+/// Short, so that nobody waits long for a process that is gone; a busy machine must still come to renew it in time.
 pub const SHORT: [&str; 6] =
-    ["--lease-duration", "3s", "--lease-renew-deadline", "2s", "--lease-retry-period", "300ms"];
+    ["--lease-duration", "8s", "--lease-renew-deadline", "5s", "--lease-retry-period", "500ms"];
+/// How long nobody else takes it.
+const DURATION: SignedDuration = SignedDuration::from_secs(8);
 
 fn lease(world: &World) -> String {
     let namespace = world.namespace("platform");
@@ -28,6 +32,30 @@ fn leased(world: &World, field: &str) -> String {
 
 fn holder(world: &World) -> String {
     leased(world, "holderIdentity")
+}
+
+/// A time in the Lease.
+fn time(world: &World, field: &str) -> Timestamp {
+    leased(world, field).parse().unwrap()
+}
+
+/// Whoever leads now took the lease when the other one had sent its last write.
+fn took_it_after_the_last_write_of(world: &World, who: &str) {
+    let (last, taken) = (world.last_write(who).unwrap(), time(world, "acquireTime"));
+    assert!(last < taken, "{who} wrote at {last}, and another process leads since {taken}");
+}
+
+/// Manifests are taken in after a second.
+fn slow_pushes(world: &World) {
+    world.store.set_faults(|info| match info.operation {
+        RegistryOperation::PutManifest => Fault::Latency(Duration::from_secs(1)),
+        _ => Fault::None,
+    });
+}
+
+/// Waits until a manifest is on its way.
+fn until_it_pushes(world: &World, program: &Program) {
+    world.until("it pushes", Some(&program.log), || world.store.count(RegistryOperation::PutManifest) > 0);
 }
 
 pub fn until_it_says(world: &World, program: &Program, says: &str) {
@@ -60,10 +88,9 @@ pub fn one_of_two_works_and_the_other_takes_over_at_once_when_it_ends(kind: Kind
     assert_eq!(world.code(&mut first), Some(0), "{}", first.log.text());
     until_it_says(&world, &second, "ok");
     assert!(second.log.says("this process leads", "clean", &json!(true)), "{}", second.log.text());
-    let before = world.writes("first");
+    took_it_after_the_last_write_of(&world, "first");
     touch(&world, "web-next", 7);
     world.until("the change is followed", Some(&second.log), || world.is_at("staging", 2));
-    assert_eq!(world.writes("first"), before);
     assert!(world.writes("second") > 0);
     second.signal("-TERM");
     assert_eq!(world.code(&mut second), Some(0));
@@ -72,36 +99,52 @@ pub fn one_of_two_works_and_the_other_takes_over_at_once_when_it_ends(kind: Kind
 
 pub fn the_work_of_a_process_that_was_killed_is_taken_up_when_its_lease_is_over(kind: Kind) {
     let Some(world) = World::new(kind, "killed") else { return };
-    let [first, second] = two(&world);
+    let [mut first, second] = two(&world);
     world.install_examples();
-    world.until("something is pushed", Some(&first.log), || world.pushes() > 0);
+    world.until("something is pushed", Some(&first.log), || world.registry_writes() > 0);
     first.signal("-KILL");
+    world.until("it is dead", None, || first.ended().is_some());
+    let renewed = time(&world, "renewTime");
     until_it_says(&world, &second, "ok");
+    assert!(time(&world, "acquireTime") >= renewed + DURATION);
     assert!(second.log.says("this process leads", "clean", &json!(false)), "{}", second.log.text());
+    settled(&world, &second.log);
+}
+
+pub fn a_process_that_is_told_to_end_while_it_pushes_hands_over_what_it_did_not_do(kind: Kind) {
+    let Some(world) = World::new(kind, "busy") else { return };
+    let [mut first, second] = two(&world);
+    slow_pushes(&world);
+    world.install_examples();
+    until_it_pushes(&world, &first);
+    first.signal("-TERM");
+    assert_eq!(world.code(&mut first), Some(0), "{}", first.log.text());
+    until_it_says(&world, &second, "ok");
+    // It does not wait until the lease is over.
+    took_it_after_the_last_write_of(&world, "first");
+    assert!(time(&world, "acquireTime") < world.last_write("first").unwrap() + DURATION);
+    world.store.clear_faults();
     settled(&world, &second.log);
 }
 
 pub fn a_process_that_was_stopped_for_longer_than_its_lease_writes_nothing_when_it_wakes(kind: Kind) {
     let Some(world) = World::new(kind, "halted") else { return };
     let [mut first, second] = two(&world);
-    // Its jobs are in the middle of their pushes, and its passes wait for answers.
-    world.store.set_faults(|info| {
-        if info.operation == RegistryOperation::PutManifest { Fault::Hang } else { Fault::None }
-    });
+    // Its jobs are in the middle of their pushes; the answers come while it stands still, and lie there when it wakes.
+    slow_pushes(&world);
     world.install_examples();
-    world.until("it pushes", Some(&first.log), || {
-        world.store.log().iter().any(|it| it.operation == RegistryOperation::PutManifest)
-    });
+    until_it_pushes(&world, &first);
     first.signal("-STOP");
-    world.store.clear_faults();
     until_it_says(&world, &second, "ok");
+    world.store.clear_faults();
     settled(&world, &second.log);
-    // What the first had sent before it was stopped has landed by now or never will.
-    world.pause(Duration::from_millis(500));
-    let before = (world.writes("first"), world.pushes());
+    // Now whoever writes is the first.
+    second.signal("-STOP");
+    let writes = world.registry_writes();
     first.signal("-CONT");
     assert_eq!(world.code(&mut first), Some(1));
-    assert_eq!((world.writes("first"), world.pushes()), before, "{}", first.log.text());
+    assert_eq!(world.registry_writes(), writes, "{}", first.log.text());
+    took_it_after_the_last_write_of(&world, "first");
     assert!(first.log.text().contains("error: the controller ended: the lease"), "{}", first.log.text());
     assert!(!holder(&world).is_empty(), "it does not give up what it does not hold");
 }
@@ -112,19 +155,25 @@ pub fn a_process_that_cannot_renew_its_lease_ends_before_another_begins(kind: Ki
     let proxy = Proxy::start(&world, "first");
     let mut first = world.run_with(&proxy.kubeconfig, &SHORT);
     until_it_says(&world, &first, "ok");
+    slow_pushes(&world);
     world.install_examples();
-    settled(&world, &first.log);
-    // The API server is away, for this process only.
+    until_it_pushes(&world, &first);
+    // The API server is away, for this process only; the registry is not.
     proxy.fall_silent();
-    let second = world.run("second", &SHORT);
+    // The other one renders nothing, so that whoever writes to the registry is the first.
+    let idle = [&SHORT[..], &["--controllers", "Release,ReleaseBinding"]].concat();
+    let second = world.run("second", &idle);
+    until_it_says(&world, &second, "ok");
+    let writes = world.registry_writes();
+    took_it_after_the_last_write_of(&world, "first");
     assert_eq!(world.code(&mut first), Some(1));
     let log = first.log.text();
-    assert!(log.contains("could not be renewed for 2s"), "{log}");
-    let before = world.writes("first");
-    until_it_says(&world, &second, "ok");
-    touch(&world, "web-next", 7);
-    world.until("the change is followed", Some(&second.log), || world.is_at("staging", 2));
-    assert_eq!(world.writes("first"), before);
+    assert!(log.contains("could not be renewed for 5s"), "{log}");
+    assert_eq!(world.registry_writes(), writes, "{log}");
+    drop(second);
+    world.store.clear_faults();
+    let third = world.run("third", &SHORT);
+    settled(&world, &third.log);
 }
 
 pub fn a_process_whose_lease_is_taken_by_hand_ends(kind: Kind) {
@@ -133,20 +182,12 @@ pub fn a_process_whose_lease_is_taken_by_hand_ends(kind: Kind) {
     let mut first = world.run("first", &SHORT);
     until_it_says(&world, &first, "ok");
     // Its jobs are in the middle of their pushes, and would go on when the registry answers.
-    world.store.set_faults(|info| {
-        let waits = info.operation == RegistryOperation::PutManifest;
-        if waits { Fault::Latency(Duration::from_secs(1)) } else { Fault::None }
-    });
+    slow_pushes(&world);
     world.install_examples();
-    world.until("it pushes", Some(&first.log), || {
-        world.store.log().iter().any(|it| it.operation == RegistryOperation::PutManifest)
-    });
+    until_it_pushes(&world, &first);
     world.patch(&lease(&world), &json!({ "spec": { "holderIdentity": "somebody" } }));
     assert_eq!(world.code(&mut first), Some(1));
-    // The embedded server notes no times, by which what was on its way could be told from what came later.
-    if kind == Kind::Real {
-        assert_eq!(world.patched_after_its_lease_was_lost("first"), Some(0));
-    }
+    assert_eq!(world.written_after_its_lease_was_lost("first"), Some(0));
     assert!(first.log.text().contains("was taken by another process"), "{}", first.log.text());
     assert_eq!(holder(&world), "somebody");
 }
@@ -172,19 +213,56 @@ fn when_the_api_server_is_away_for_longer_than_the_lease_the_leader_ends_and_one
     world.define();
     let [mut first, second] = two(&world);
     world.install_examples();
-    world.until("something is pushed", Some(&first.log), || world.pushes() > 0);
+    world.until("something is pushed", Some(&first.log), || world.registry_writes() > 0);
     let cluster = &world.bed().cluster;
     cluster.api.kill();
     assert_eq!(world.code(&mut first), Some(1));
     let log = first.log.text();
-    assert!(log.contains("could not be renewed for 2s"), "{log}");
-    let before = world.pushes();
-    world.pause(Duration::from_secs(4));
-    assert_eq!(world.pushes(), before, "nobody leads");
+    assert!(log.contains("could not be renewed for 5s"), "{log}");
+    let before = world.registry_writes();
+    world.until("the other one has tried to take the lease", Some(&second.log), || {
+        let (code, text) = second.health("/readyz");
+        code == 503 && text.contains("cannot be taken")
+    });
+    assert_eq!(world.registry_writes(), before, "nobody leads");
     cluster.start_api();
     until_it_says(&world, &second, "ok");
-    let written = world.writes("first");
+    took_it_after_the_last_write_of(&world, "first");
     settled(&world, &second.log);
-    assert_eq!(world.writes("first"), written);
     assert!(world.writes("second") > 0);
+}
+
+#[test]
+fn a_process_that_may_not_touch_the_lease_is_not_ready_and_says_why() {
+    let Some(world) = World::new(Kind::Real, "shut-out") else { return };
+    world.install_namespaces();
+    let rule = |groups: [&str; 3]| json!({ "apiGroups": groups, "resources": ["*"], "verbs": ["*"] });
+    let user = json!({ "apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": world.user("run") });
+    let rbac = "/apis/rbac.authorization.k8s.io/v1";
+    let role = json!({
+        "metadata": { "name": "all-but-leases" },
+        "rules": [rule(["solar.opendefense.cloud", "events.k8s.io", ""])],
+    });
+    let binding = json!({
+        "metadata": { "name": "all-but-leases" },
+        "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "all-but-leases" },
+        "subjects": [user],
+    });
+    world.ensure(&format!("{rbac}/clusterroles"), &role);
+    world.ensure(&format!("{rbac}/clusterrolebindings"), &binding);
+    let kubeconfig = world.kubeconfig("run");
+    let mut config: Value = serde_json::from_str(&std::fs::read_to_string(&kubeconfig).unwrap()).unwrap();
+    config["users"][0]["user"]["as-groups"].take();
+    std::fs::write(&kubeconfig, config.to_string()).unwrap();
+    let program = world.run_with(&kubeconfig, &SHORT);
+    let lease = format!("the lease {}/solar-controller cannot be taken: ", world.namespace("platform"));
+    world.until("it says what it lacks", Some(&program.log), || {
+        let (code, text) = program.health("/readyz");
+        code == 503 && text.starts_with(&lease) && text.contains("forbidden")
+    });
+    assert_eq!(program.health("/healthz").0, 200);
+    let mend = json!([{ "op": "add", "path": "/rules/0/apiGroups/-", "value": "coordination.k8s.io" }]);
+    let request = Request::patch(format!("{rbac}/clusterroles/all-but-leases"));
+    world.send(request.header("content-type", "application/json-patch+json"), &mend).unwrap();
+    until_it_says(&world, &program, "ok");
 }

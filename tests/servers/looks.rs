@@ -81,14 +81,14 @@ pub fn only_the_process_that_leads_looks_for_descriptors(kind: Kind) {
 
     first.signal("-STOP");
     // What it had sent has arrived by then.
-    world.pause(Duration::from_millis(300));
+    world.pause(Duration::from_millis(500));
     let before = heads();
-    world.pause(Duration::from_millis(700));
+    world.pause(Duration::from_millis(1_500));
     assert_eq!((second.health("/readyz").1.as_str(), heads()), ("standby\n", before));
     until_it_says(&world, &second, "ok");
     world.until("the second looks", Some(&second.log), || heads() > before);
     second.signal("-STOP");
-    world.pause(Duration::from_millis(300));
+    world.pause(Duration::from_millis(500));
     let before = heads();
     first.signal("-CONT");
     assert_eq!(world.code(&mut first), Some(1), "{}", first.log.text());

@@ -12,6 +12,7 @@ mod program;
 mod proxy;
 mod scope;
 mod stress;
+mod webhook;
 mod world;
 
 /// Each case twice, under the name of its API server.
@@ -37,6 +38,7 @@ on_both_servers! {
     pipeline::a_namespace_whose_secret_went_first_keeps_its_artifacts_which_say_why,
     election::one_of_two_works_and_the_other_takes_over_at_once_when_it_ends,
     election::the_work_of_a_process_that_was_killed_is_taken_up_when_its_lease_is_over,
+    election::a_process_that_is_told_to_end_while_it_pushes_hands_over_what_it_did_not_do,
     election::a_process_that_was_stopped_for_longer_than_its_lease_writes_nothing_when_it_wakes,
     election::a_process_whose_lease_is_taken_by_hand_ends,
     election::a_process_that_cannot_renew_its_lease_ends_before_another_begins,

@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use http::Request;
+use jiff::Timestamp;
 use kube::Client;
 use kube_embedded::Server;
 use serde_json::{Value, json};
@@ -93,6 +94,14 @@ pub struct Asked {
     pub subresource: String,
     /// Namespace; empty without.
     pub namespace: String,
+    /// When it came in.
+    pub received: Timestamp,
+}
+
+impl Asked {
+    fn changes_something(&self) -> bool {
+        !["get", "list", "watch"].contains(&self.verb.as_str())
+    }
 }
 
 /// What a cluster and a registry are to the program.
@@ -407,11 +416,14 @@ impl World {
     }
 
     /// Requests by which any process changed the registry.
-    pub fn pushes(&self) -> usize {
+    pub fn registry_writes(&self) -> usize {
         let changes = |operation| {
             matches!(
                 operation,
-                RegistryOperation::PutManifest
+                RegistryOperation::StartUpload
+                    | RegistryOperation::PatchUpload
+                    | RegistryOperation::FinishUpload
+                    | RegistryOperation::PutManifest
                     | RegistryOperation::DeleteTag
                     | RegistryOperation::DeleteDigest
             )
@@ -441,6 +453,7 @@ impl World {
                         resource: it.resource.to_string(),
                         subresource: it.subresource.to_string(),
                         namespace: it.namespace.to_string(),
+                        received: it.received,
                     })
                     .collect()
             }
@@ -452,6 +465,7 @@ impl World {
                     resource: text(&event["objectRef"]["resource"]),
                     subresource: text(&event["objectRef"]["subresource"]),
                     namespace: text(&event["objectRef"]["namespace"]),
+                    received: text(&event["requestReceivedTimestamp"]).parse().unwrap(),
                 })
                 .collect(),
         }
@@ -459,23 +473,22 @@ impl World {
 
     /// Those that change something.
     pub fn writes(&self, who: &str) -> usize {
-        self.asked(who).iter().filter(|asked| !["get", "list", "watch"].contains(&&*asked.verb)).count()
+        self.asked(who).iter().filter(|asked| asked.changes_something()).count()
     }
 
-    /// How many patches a process sent after it read last whose the Lease is; `None` if it never did. Those do not
-    /// count that arrive within 300 ms.
-    pub fn patched_after_its_lease_was_lost(&self, who: &str) -> Option<usize> {
-        let events = self.bed().audited(&self.user(who));
-        let lost = events
-            .iter()
-            .rfind(|event| event["objectRef"]["resource"] == "leases" && event["verb"] == "get")?;
-        let time = |event: &Value, field: &str| event[field].as_str()?.parse::<jiff::Timestamp>().ok();
-        // What it has sent by then may still be on its way.
-        let told = time(lost, "stageTimestamp")? + jiff::SignedDuration::from_millis(300);
-        let late = events
-            .iter()
-            .filter(|event| event["verb"] == "patch" && time(event, "requestReceivedTimestamp") > Some(told));
-        Some(late.count())
+    /// When a process last sent something that changes something; without its Lease.
+    pub fn last_write(&self, who: &str) -> Option<Timestamp> {
+        self.asked(who).iter().filter(|asked| asked.changes_something()).map(|asked| asked.received).max()
+    }
+
+    /// How many writes a process sent after it read last whose the Lease is; `None` if it never did. Those do not count
+    /// that arrive within 300 ms.
+    pub fn written_after_its_lease_was_lost(&self, who: &str) -> Option<usize> {
+        let asked = self.everything_asked(who);
+        let looked = asked.iter().rfind(|asked| asked.resource == "leases" && asked.verb == "get")?;
+        // The answer, and what it has sent by then, may still be on its way.
+        let told = looked.received + jiff::SignedDuration::from_millis(300);
+        Some(asked.iter().filter(|asked| asked.changes_something() && asked.received > told).count())
     }
 
     /// Waits until `level` holds.

@@ -5,6 +5,8 @@ use std::{
     sync::Arc,
 };
 
+use jiff::Timestamp;
+
 use crate::request::{RequestInfo, Verb};
 
 /// One entry of the request log.
@@ -12,6 +14,8 @@ use crate::request::{RequestInfo, Verb};
 pub struct RequestRecord {
     /// Running number on this server, from 1.
     pub number: u64,
+    /// When it came in.
+    pub received: Timestamp,
     /// Who asked.
     pub actor: Arc<str>,
     /// What it did.
@@ -55,8 +59,8 @@ impl RequestLog {
         Self { capacity, records: VecDeque::new(), counts: BTreeMap::new(), last: 0 }
     }
 
-    /// Takes a request in and gives it its number: in one step, so that entries stand in the order of their numbers.
-    pub fn arrived(&mut self, info: &mut RequestInfo) {
+    /// Takes a request in at `now` and gives it its number: in one step, so that entries stand in the order of their numbers.
+    pub fn arrived(&mut self, info: &mut RequestInfo, now: Timestamp) {
         self.last += 1;
         info.number = self.last;
         // Of what is not served there may be any number of names.
@@ -70,6 +74,7 @@ impl RequestLog {
         }
         self.records.push_back(RequestRecord {
             number: info.number,
+            received: now,
             actor: short(&info.actor),
             verb: info.verb,
             group: short(&info.group),

@@ -64,6 +64,14 @@ pub enum Problem {
 }
 
 impl Problem {
+    /// Whether it says nothing of the object: any other request would probably fare the same.
+    pub fn is_outage(&self) -> bool {
+        matches!(
+            self,
+            Self::Throttled(_) | Self::Server { .. } | Self::TimedOut(_) | Self::NotLeading(_) | Self::Unreachable(_)
+        )
+    }
+
     /// Whether it is a normal part of working beside others: retried without a word.
     pub fn is_quiet(&self) -> bool {
         matches!(self, Self::Conflict | Self::NamespaceTerminating | Self::Throttled(_) | Self::NotLeading(_))

@@ -1,6 +1,7 @@
 //! The Lease by which one of several processes leads.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -9,6 +10,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use kube::Client;
 use kube::api::{ObjectMeta, PostParams};
 use solar_core::lease::{Candidate, LeaseStep, LeaseTimes, SeenLease};
+use tokio::sync::watch;
 
 use super::api::FIELD_MANAGER;
 use super::error::Problem;
@@ -40,6 +42,34 @@ pub struct Taken {
     pub clean: bool,
 }
 
+/// Whether this process still wants the lease. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Wanted(Arc<watch::Sender<bool>>);
+
+impl Default for Wanted {
+    fn default() -> Self {
+        Self(Arc::new(watch::Sender::new(true)))
+    }
+}
+
+impl Wanted {
+    /// It does not want it any more.
+    pub fn no_longer(&self) {
+        self.0.send_replace(false);
+    }
+
+    fn is_wanted(&self) -> bool {
+        *self.0.borrow()
+    }
+
+    /// Waits for `time`, or until the lease is wanted no longer.
+    async fn pause(&self, time: Duration) {
+        let mut told = self.0.subscribe();
+        // Ends early or late, both is fine.
+        let _ = tokio::time::timeout(time, told.wait_for(|wanted| !wanted)).await;
+    }
+}
+
 /// Takes a Lease, keeps it, and gives it up.
 pub struct Elector {
     api: kube::Api<Lease>,
@@ -65,25 +95,40 @@ impl Elector {
         Self { api, name, identity, times, clock, lead, held: None }
     }
 
-    /// Waits until the Lease is held. What goes wrong meanwhile is said and tried again.
-    pub async fn take(&mut self) -> Taken {
+    /// Waits until the Lease is held; `None` when it is wanted no longer. What goes wrong meanwhile is said and tried
+    /// again; `tell` hears of it when the Lease could not be looked at, not even once or not for as long as it lasts, and
+    /// hears `None` when that is over.
+    pub async fn take(&mut self, wanted: &Wanted, tell: impl Fn(Option<String>)) -> Option<Taken> {
         let mut candidate = Candidate::default();
         let mut told = String::new();
-        loop {
-            let looked = self.look(&mut candidate, &mut told).await;
-            match looked {
-                Ok(Ok(taken)) => return taken,
-                Ok(Err(wait)) => tokio::time::sleep(wait).await,
+        let (mut looked, mut is_troubled) = (None, false);
+        while wanted.is_wanted() {
+            let now = self.clock.elapsed();
+            let wait = match self.look(&mut candidate, &mut told).await {
+                Ok(Ok(taken)) => return Some(taken),
+                Ok(Err(wait)) => {
+                    looked = Some(now);
+                    if std::mem::take(&mut is_troubled) {
+                        tell(None);
+                    }
+                    wait
+                }
                 Err(problem) => {
                     let problem = problem.to_string();
+                    if looked.is_none_or(|looked| now.saturating_sub(looked) >= self.times.duration) {
+                        is_troubled = true;
+                        tell(Some(format!("the lease {} cannot be taken: {problem}", self.name)));
+                    }
                     if told != problem {
                         tracing::warn!(lease = %self.name, problem, "the lease cannot be taken; it is tried again");
                         told = problem;
                     }
-                    tokio::time::sleep(self.times.retry_period).await;
+                    self.times.retry_period
                 }
-            }
+            };
+            wanted.pause(wait).await;
         }
+        None
     }
 
     /// One look, and the attempt that follows from it; or how long to wait.
@@ -115,38 +160,45 @@ impl Elector {
         }
     }
 
-    /// Renews the Lease for as long as that goes well. Answers why it is not held any more; from then on nothing is
-    /// written.
-    pub async fn keep(&mut self) -> String {
-        let lost = self.renew().await;
-        self.lead.revoke();
+    /// Renews the Lease for as long as that goes well and it is wanted; a renewal that was begun is answered first. Says
+    /// why the Lease is not held any more, and from then on nothing is written; `None` when it is held, but no longer
+    /// wanted.
+    pub async fn keep(&mut self, wanted: &Wanted) -> Option<String> {
+        let lost = self.renew(wanted).await;
+        if lost.is_some() {
+            self.lead.revoke();
+        }
         lost
     }
 
-    async fn renew(&mut self) -> String {
-        loop {
-            let pause = self.times.retry_period;
+    async fn renew(&mut self, wanted: &Wanted) -> Option<String> {
+        while wanted.is_wanted() {
             tokio::select! {
                 biased;
                 () = self.lead.over() => {}
-                () = tokio::time::sleep(pause) => {}
+                () = wanted.pause(self.times.retry_period) => {}
             }
             if !self.lead.is_valid() {
                 let deadline = self.times.renew_deadline;
-                return format!("the lease {} could not be renewed for {deadline:?}", self.name);
+                return Some(format!("the lease {} could not be renewed for {deadline:?}", self.name));
             }
-            let wanted = self.held.clone().map(|held| self.renewed(held));
-            let Some(wanted) = wanted else { return format!("the lease {} was given up", self.name) };
-            match self.write(wanted).await {
+            if !wanted.is_wanted() {
+                break;
+            }
+            let Some(lease) = self.held.clone().map(|held| self.renewed(held)) else { break };
+            match self.write(lease).await {
                 Ok(()) => {}
                 Err(Problem::Conflict | Problem::NotFound) => match self.still_ours().await {
                     Ok(true) => {}
-                    Ok(false) => return format!("the lease {} was taken by another process", self.name),
+                    Ok(false) => {
+                        return Some(format!("the lease {} was taken by another process or deleted", self.name));
+                    }
                     Err(problem) => self.say(&problem),
                 },
                 Err(problem) => self.say(&problem),
             }
         }
+        None
     }
 
     fn say(&self, problem: &Problem) {
@@ -167,9 +219,23 @@ impl Elector {
     /// Gives the Lease up, so that another process can begin at once. `is_clean` is asked when nothing more can be begun:
     /// whether nothing of this process can land any more. A Lease that is not held is left alone.
     pub async fn give_up(&mut self, is_clean: impl FnOnce() -> bool) {
-        let Some(mut lease) = self.held.take().filter(|_| self.lead.is_valid()) else { return };
+        if self.held.is_none() || !self.lead.is_valid() {
+            return;
+        }
         self.lead.revoke();
         let clean = is_clean();
+        let mut given = self.end_of_term(clean).await;
+        // Somebody wrote a label, or a renewal landed whose answer was lost.
+        if matches!(given, Err(Problem::Conflict)) && self.still_ours().await.is_ok_and(|ours| ours) {
+            given = self.end_of_term(clean).await;
+        }
+        if let Err(problem) = given {
+            tracing::warn!(lease = %self.name, %problem, "the lease was not given up; another process waits until it is over");
+        }
+    }
+
+    async fn end_of_term(&self, clean: bool) -> Result<(), Problem> {
+        let mut lease = self.held.clone().unwrap_or_default();
         let spec = lease.spec.get_or_insert_default();
         spec.holder_identity = Some(String::new());
         spec.renew_time = Some(self.wall());
@@ -178,9 +244,7 @@ impl Elector {
             annotations.insert(CLEAN_END.to_owned(), "true".to_owned());
         }
         let params = params();
-        if let Err(problem) = self.bounded(self.api.replace(&self.name.name, &params, &lease)).await {
-            tracing::warn!(lease = %self.name, %problem, "the lease was not given up; another process waits until it is over");
-        }
+        self.bounded(self.api.replace(&self.name.name, &params, &lease)).await.map(drop)
     }
 
     /// Writes the Lease as this process holds it; valid from when it was sent.

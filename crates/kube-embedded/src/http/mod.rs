@@ -107,7 +107,8 @@ pub(crate) async fn handle(
         Received::TooLarge => Bytes::new(),
     });
     let (route, mut info, name) = path::route(&inner, actor, &request);
-    lock(&inner.log).arrived(&mut info);
+    let now = inner.now();
+    lock(&inner.log).arrived(&mut info, now);
     let fault = lock(&inner.faults).strike(&info);
     let mut incoming = Incoming {
         request,
