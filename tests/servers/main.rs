@@ -2,6 +2,9 @@
 #![cfg(feature = "dev")]
 
 mod election;
+mod ends;
+#[path = "../support/faulty.rs"]
+mod faulty;
 mod life;
 mod looks;
 mod metrics;
@@ -10,8 +13,11 @@ mod pipeline;
 #[path = "../support/program.rs"]
 mod program;
 mod proxy;
+mod registries;
 mod scope;
 mod stress;
+#[path = "../support/tokens.rs"]
+mod tokens;
 mod webhook;
 mod world;
 

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use std::thread;
 use std::time::Duration;
 
-use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use rcgen::KeyPair;
 use serde_json::json;
@@ -63,7 +63,7 @@ impl Builder {
         cluster.start_etcd();
         cluster.start_api();
         if cluster.has_controllers {
-            cluster.controllers.start();
+            cluster.start_controllers();
         }
         Some(cluster)
     }
@@ -75,6 +75,7 @@ pub struct Cluster {
     folder: PathBuf,
     port: u16,
     etcd_port: u16,
+    controllers_port: u16,
     users: Vec<String>,
     has_controllers: bool,
     accounts: Signer,
@@ -82,7 +83,8 @@ pub struct Cluster {
     pub etcd: Process,
     /// kube-apiserver. To start it and wait: [`Self::start_api`].
     pub api: Process,
-    /// kube-controller-manager, with nothing but its garbage collector and namespace controller.
+    /// kube-controller-manager, with nothing but its garbage collector and namespace controller. To start it and wait:
+    /// [`Self::start_controllers`].
     pub controllers: Process,
 }
 
@@ -106,7 +108,8 @@ impl Cluster {
         let controllers = tools::tool("kube-controller-manager")?;
         let folder = guardian::folder("cluster");
         let authority = Authority::new(&folder);
-        let (port, etcd_port, peer_port) = (free_port(), free_port(), free_port());
+        let (port, etcd_port, peer_port, controllers_port) =
+            (free_port(), free_port(), free_port(), free_port());
 
         let tokens: Vec<String> = builder
             .users
@@ -161,7 +164,9 @@ impl Cluster {
             format!("--kubeconfig={}", file("admin.kubeconfig")),
             "--leader-elect=false".to_owned(),
             "--bind-address=127.0.0.1".to_owned(),
-            "--secure-port=0".to_owned(),
+            format!("--secure-port={controllers_port}"),
+            format!("--tls-cert-file={}", server.certificate.display()),
+            format!("--tls-private-key-file={}", server.key.display()),
             "--controllers=garbage-collector-controller,namespace-controller".to_owned(),
             // The defaults are for clusters that many share.
             "--kube-api-qps=500".to_owned(),
@@ -172,6 +177,7 @@ impl Cluster {
             folder,
             port,
             etcd_port,
+            controllers_port,
             users: builder.users.into_iter().map(|(name, _)| name).collect(),
             has_controllers: builder.controllers,
             accounts,
@@ -190,6 +196,19 @@ impl Cluster {
     /// Starts kube-apiserver unless it runs, and waits until it is ready.
     pub fn start_api(&self) {
         self.api.start_until(|| answers(|| Some(self.config(ADMIN)), "/readyz"));
+    }
+
+    /// Starts kube-controller-manager unless it runs, and waits until it is healthy.
+    pub fn start_controllers(&self) {
+        let healthy = || {
+            let mut config = self.config(ADMIN);
+            config.cluster_url =
+                format!("https://127.0.0.1:{}", self.controllers_port).parse().expect("a URL");
+            // It asks nobody who that is, and tells its health to all.
+            config.auth_info = AuthInfo::default();
+            Some(config)
+        };
+        self.controllers.start_until(|| answers(healthy, "/healthz"));
     }
 
     /// `https://127.0.0.1:<port>`.

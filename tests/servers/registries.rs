@@ -1,0 +1,244 @@
+//! `run` with registries as people have them: distribution 2.8 and 3 that ask for passwords or tokens, speak TLS with a
+//! private authority, or delete nothing.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Value, json};
+use solar_controller::adapters::oci::{
+    Credentials, Endpoint, HttpRegistry, HttpRegistryOptions, OciRegistry as _, Reference, Timeouts,
+};
+use test_bed::{Authority, Generation, Registry, RegistryBuilder};
+use tokio::task::JoinSet;
+
+use crate::faulty::{Plan, Proxy, Trouble};
+use crate::pipeline::touch;
+use crate::program::{Log, Program};
+use crate::tokens::{ISSUER, SERVICE, Tokens};
+use crate::world::{Kind, PATIENCE, World};
+
+/// The password of `solar` is that of the examples.
+const USERS: &str = "solar:$2y$05$abcdefghijklmnopqrstuu7np.w7oY8TATtucaSYXLv4FQhNJ7EHu\n";
+
+/// A world whose objects name a real registry.
+struct Site {
+    world: World,
+    registry: Registry,
+    /// Of the registry's certificate, where it speaks TLS.
+    authority: Option<Authority>,
+    looker: HttpRegistry,
+    /// Where it looks.
+    looks_at: String,
+}
+
+impl Site {
+    /// `None` where the registry is missing.
+    fn new(
+        case: &str,
+        generation: Generation,
+        authority: Option<Authority>,
+        builder: RegistryBuilder,
+    ) -> Option<Self> {
+        let builder = match &authority {
+            Some(authority) => builder.tls(&authority.server(), None),
+            None => builder,
+        };
+        let registry = builder.start()?;
+        let mut world = World::new(Kind::Embedded, &format!("{case}-{generation:?}").to_lowercase())?;
+        let host = if authority.is_some() { registry.named_host() } else { registry.host() };
+        world.registry.clone_from(&host);
+        rustls::crypto::ring::default_provider().install_default().ok();
+        let ca_file = authority.as_ref().map(|authority| authority.certificate.clone());
+        let timeouts = Timeouts { read: PATIENCE, write: PATIENCE };
+        let looker = HttpRegistry::new(&HttpRegistryOptions { ca_file, timeouts }).unwrap();
+        Some(Self { world, registry, authority, looker, looks_at: host })
+    }
+
+    /// Creates the examples, unless they are there.
+    fn install(&self) {
+        for (collection, mut object) in self.world.examples() {
+            if object["kind"] == "Registry" {
+                object["spec"]["plainHTTP"] = json!(self.authority.is_none());
+            }
+            self.world.ensure(&collection, &object);
+        }
+    }
+
+    fn run(&self) -> Program {
+        self.install();
+        let file = self.authority.as_ref().map(|authority| authority.certificate.to_str().unwrap());
+        let flags: Vec<&str> = file.into_iter().flat_map(|file| ["--registry-ca-file", file]).collect();
+        self.world.run("run", &flags)
+    }
+
+    /// The digest that a tag (`repository:tag`) has in the registry, for who has the password.
+    fn digest(&self, tag: &str) -> Option<String> {
+        let login = Credentials::Basic { username: "solar".into(), password: "solar-dev".into() };
+        let endpoint = Endpoint::anonymous(&self.looks_at, self.authority.is_none()).with_credentials(login);
+        let (repository, tag) = tag.rsplit_once(':').unwrap();
+        let tag = Reference::tag(tag);
+        let head = self.looker.head(&endpoint, repository, &tag);
+        self.world.runtime.block_on(head).unwrap().map(|digest| digest.to_string())
+    }
+
+    /// Waits until all Targets are ready, each artifact has a digest, and the registry says the same of its tag.
+    fn settled(&self, log: &Log) -> BTreeMap<String, String> {
+        let mut artifacts = BTreeMap::new();
+        self.world.until("all Targets are ready with what the registry holds", Some(log), || {
+            artifacts = self.world.artifacts();
+            let agrees = |(tag, digest): (&String, &String)| self.digest(tag).as_ref() == Some(digest);
+            self.world.all_ready()
+                && artifacts.len() == self.world.count("renderartifacts")
+                && artifacts.iter().all(agrees)
+        });
+        artifacts
+    }
+
+    /// Of these tags those that are in the registry.
+    fn left<'a>(&self, tags: impl IntoIterator<Item = &'a String>) -> BTreeSet<String> {
+        tags.into_iter().filter(|tag| self.digest(tag).is_some()).cloned().collect()
+    }
+
+    /// Ready, changed, one Target less, none left: at each stage the registry has what is needed, and at the end nothing.
+    fn life(&self) {
+        let (world, program) = (&self.world, self.run());
+        let log = &program.log;
+        let first = self.settled(log);
+        assert!(first.len() > 5, "{first:?}");
+        touch(world, "web-next", 5);
+        world.until("the change has arrived", Some(log), || {
+            world.is_at("lab", 2) && world.is_at("staging", 2)
+        });
+        let mut all: BTreeSet<String> = first.into_keys().collect();
+        let replaced = |tag: &str| {
+            ["bootstrap-lab:v0.0.1", "bootstrap-staging:v0.0.1"].iter().any(|end| tag.ends_with(end))
+        };
+        assert_eq!(all.iter().filter(|tag| replaced(tag)).count(), 2, "{all:?}");
+        world.until("what was replaced is gone", Some(log), || {
+            !self.left(&all).iter().any(|tag| replaced(tag))
+        });
+        let second = self.settled(log);
+        all.extend(second.keys().cloned());
+
+        world.delete(&world.fleet("targets/lab"), "Background");
+        world.until("the Target is gone with its charts, and no other is", Some(log), || {
+            let third: BTreeSet<String> = world.artifacts().into_keys().collect();
+            world.is_gone(&world.fleet("targets/lab"))
+                && world.all_ready()
+                && !third.iter().any(|tag| tag.contains("bootstrap-lab"))
+                && self.left(&all) == third
+        });
+        assert!(second.keys().any(|tag| tag.contains("bootstrap-lab")), "{second:?}");
+
+        world.delete_all("targets");
+        world.until("no artifact is left", Some(log), || {
+            world.count("targets") == 0 && world.count("renderartifacts") == 0
+        });
+        assert_eq!(self.left(&all), BTreeSet::new());
+        assert!(self.registry.process.is_running());
+    }
+}
+
+#[test]
+fn a_registry_with_passwords_has_what_targets_need_and_nothing_else() {
+    for generation in Generation::ALL {
+        let builder = Registry::builder(generation).htpasswd(USERS);
+        let Some(site) = Site::new("passwords", generation, None, builder) else { continue };
+        site.life();
+    }
+}
+
+#[test]
+fn a_registry_with_a_token_server_has_what_targets_need_and_nothing_else() {
+    let authority = Authority::new(&test_bed::folder("tokens"));
+    for generation in Generation::ALL {
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let mut servers = JoinSet::new();
+        let (tokens, realm) = runtime.block_on(Tokens::serve(&authority, "solar:solar-dev", &mut servers));
+        let builder = Registry::builder(generation).tokens(&realm, SERVICE, ISSUER, &authority.certificate);
+        let Some(site) = Site::new("tokens", generation, None, builder) else { continue };
+        site.life();
+        let asked = tokens.asked();
+        assert!(asked.iter().any(|scope| scope.contains("delete")), "{asked:?}");
+        // Such as no log may have.
+        assert!(tokens.issued().iter().all(|token| token.starts_with("eyJ")));
+    }
+}
+
+#[test]
+fn a_registry_with_a_private_authority_is_used_once_its_file_is_named() {
+    for generation in Generation::ALL {
+        let authority = Authority::new(&test_bed::folder("authority"));
+        let builder = Registry::builder(generation).htpasswd(USERS);
+        let Some(site) = Site::new("authority", generation, Some(authority), builder) else { continue };
+        site.install();
+        let mut stranger = site.world.run("stranger", &[]);
+        site.world.until("it says that it cannot reach the registry", Some(&stranger.log), || {
+            let tasks = site.world.list("rendertasks");
+            tasks.iter().any(|task| {
+                let conditions = task["status"]["conditions"].as_array().cloned().unwrap_or_default();
+                conditions
+                    .iter()
+                    .any(|it| it["type"] == "JobFailed" && it["message"].to_string().contains("certificate"))
+            })
+        });
+        assert!(!site.world.all_ready() && site.world.artifacts().is_empty());
+        stranger.signal("-TERM");
+        site.world.code(&mut stranger);
+        site.life();
+    }
+}
+
+#[test]
+fn a_registry_behind_a_proxy_that_fails_now_and_then_has_what_targets_need_and_nothing_else() {
+    for generation in Generation::ALL {
+        let Some(mut site) =
+            Site::new("proxied", generation, None, Registry::builder(generation).htpasswd(USERS))
+        else {
+            continue;
+        };
+        let proxy = site.world.runtime.block_on(Proxy::before(&site.registry));
+        site.world.registry.clone_from(&proxy.host);
+        let troubles =
+            vec![Trouble::CutBefore, Trouble::Status(500), Trouble::CutAfter, Trouble::Status(429)];
+        proxy.plan(Plan { again: Some((11, troubles)), ..Plan::default() });
+        site.life();
+        assert!(proxy.met() > 8, "only {} of {} requests met trouble", proxy.met(), proxy.seen());
+    }
+}
+
+#[test]
+fn a_registry_that_deletes_nothing_is_named_with_the_mend_and_let_go_once_it_does() {
+    for generation in Generation::ALL {
+        let builder = Registry::builder(generation).htpasswd(USERS).without_deletion();
+        let Some(site) = Site::new("keeps", generation, None, builder) else { continue };
+        let (world, program) = (&site.world, site.run());
+        let before = site.settled(&program.log);
+        world.delete(&world.fleet("targets/lab"), "Background");
+        let own = |artifact: &Value| artifact["spec"]["repository"].to_string().contains("bootstrap-lab");
+        let said = || -> Option<String> {
+            let artifact = world.list("renderartifacts").into_iter().find(own)?;
+            let conditions = artifact["status"]["conditions"].as_array()?.clone();
+            let condition =
+                conditions.into_iter().find(|it| it["type"] == "OCICleanup" && it["status"] == "False")?;
+            Some(condition["message"].as_str()?.to_owned())
+        };
+        world.until("the artifact says why it stays", Some(&program.log), || said().is_some());
+        let message = said().unwrap();
+        assert!(message.contains("registry does not support deletion"), "{message}");
+        assert_eq!(site.left(before.keys()).len(), before.len());
+
+        let file = site.registry.folder().join("config.yml");
+        let config = std::fs::read_to_string(&file).unwrap();
+        std::fs::write(&file, config.replace(r#""enabled":false"#, r#""enabled":true"#)).unwrap();
+        site.registry.process.stop();
+        site.registry.start();
+        world.until("the artifacts of the Target are gone", Some(&program.log), || {
+            world.is_gone(&world.fleet("targets/lab")) && !world.list("renderartifacts").iter().any(own)
+        });
+        world.until("the registry has what the others need", Some(&program.log), || {
+            let after: BTreeSet<String> = world.artifacts().into_keys().collect();
+            after.len() < before.len() && world.all_ready() && site.left(before.keys()) == after
+        });
+    }
+}
