@@ -129,6 +129,37 @@ impl PassError {
         }
     }
 
+    /// What the API server will not do however often it is asked, with the mend.
+    pub fn refusal(&self) -> Option<String> {
+        match self {
+            Self::Api(error) => match error.problem {
+                Problem::Forbidden(_) => {
+                    Some(format!("{error}: the controller's role, a quota or a policy has to allow it"))
+                }
+                Problem::Invalid(_) => Some(error.to_string()),
+                Problem::TooLarge(_) => Some(format!("{error}: what it is made from has to become smaller")),
+                Problem::Server { code, .. } if code < 500 => Some(error.to_string()),
+                _ => None,
+            },
+            Self::Other(message) => Some(message.clone()),
+            _ => None,
+        }
+    }
+
+    /// Whether the API server cannot be talked to just now, so that other requests would fail too.
+    pub fn is_away(&self) -> bool {
+        let (Self::Api(error) | Self::Payload(PayloadError::Api(error))) = self else { return false };
+        match error.problem {
+            Problem::Throttled(_)
+            | Problem::TimedOut(_)
+            | Problem::Unreachable(_)
+            | Problem::NotLeading(_) => true,
+            // A 500 is what a webhook that fails is answered with: it may concern this object alone.
+            Problem::Server { code, .. } => code > 500,
+            _ => false,
+        }
+    }
+
     /// How long the API server wants to be left alone.
     fn retry_after(&self) -> Option<Duration> {
         match self {

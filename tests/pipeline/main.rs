@@ -4,11 +4,13 @@ mod around;
 mod artifacts;
 mod bad_input;
 mod failures;
+mod leftovers;
 mod namespaces;
 mod nonsense;
 mod price;
 mod protection;
 mod protocol;
+mod refusals;
 mod scene;
 mod strangers;
 #[path = "../support/mod.rs"]

@@ -210,9 +210,11 @@ pub fn a_missing_definition_keeps_only_those_waiting_that_need_it_and_is_named(k
 pub fn a_second_signal_ends_it_at_once_while_the_first_lets_passes_finish(kind: Kind) {
     let Some(world) = World::new(kind, "signals") else { return };
     // Passes of Targets wait for the registry to say which tags it has.
-    world.store.set_faults(|info| {
-        if info.operation == RegistryOperation::Tags { Fault::Hang } else { Fault::None }
-    });
+    world.store.set_faults(
+        |info| {
+            if info.operation == RegistryOperation::Tags { Fault::Hang } else { Fault::None }
+        },
+    );
     world.install_examples();
     let mut program = world.run("run", &["--shutdown-grace", "10m"]);
     world.until("the passes of all Targets wait", Some(&program.log), || {

@@ -24,12 +24,8 @@ pub fn a_descriptor_that_goes_and_comes_back_is_told(kind: Kind) {
     let Some(world) = World::new(kind, "descriptor") else { return };
     world.install_namespaces();
     world.install_descriptor();
-    let often = [
-        "--componentversion-availability-interval",
-        "1s",
-        "--componentversion-availability-grace",
-        "3s",
-    ];
+    let often =
+        ["--componentversion-availability-interval", "1s", "--componentversion-availability-grace", "3s"];
     let program = world.run("run", &often);
     until_available(&world, &program.log, "described-1.0.0");
     let reasons = |wanted: &str| {
@@ -73,8 +69,9 @@ pub fn only_the_process_that_leads_looks_for_descriptors(kind: Kind) {
     until_it_says(&world, &second, "standby");
     world.until("all are looked for", Some(&first.log), || {
         let versions = world.list("componentversions");
-        let described =
-            versions.iter().filter(|it| it["status"]["conditions"].to_string().contains("DescriptorAvailable"));
+        let described = versions
+            .iter()
+            .filter(|it| it["status"]["conditions"].to_string().contains("DescriptorAvailable"));
         described.count() == MANY
     });
     let scraped = program::get(&first.metrics, "/metrics").1;

@@ -29,8 +29,7 @@ pub fn only_the_named_namespaces_are_looked_at(kind: Kind) {
     program.signal("-TERM");
     assert_eq!(world.code(&mut program), Some(0));
     for (who, expected) in [("narrow", texts([fleet.clone()])), ("wide", texts([fleet, platform]))] {
-        let watched =
-            || world.asked(who).into_iter().filter(|it| it.verb == "watch").map(|it| it.namespace);
+        let watched = || world.asked(who).into_iter().filter(|it| it.verb == "watch").map(|it| it.namespace);
         world.until("its watches are told of", None, || watched().count() > 0);
         world.until("all of them", None, || texts(watched()) == expected);
     }

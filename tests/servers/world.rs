@@ -376,7 +376,9 @@ impl World {
     fn charts(&self) -> BTreeMap<String, String> {
         let tags = self.store.all_tags().into_iter();
         let charts = tags.filter(|((repository, _), _)| !repository.contains("component-descriptors/"));
-        charts.map(|((repository, tag), digest)| (format!("{repository}:{tag}"), digest.to_string())).collect()
+        charts
+            .map(|((repository, tag), digest)| (format!("{repository}:{tag}"), digest.to_string()))
+            .collect()
     }
 
     /// `repository:tag` of every chart in the registry.

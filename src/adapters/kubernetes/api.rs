@@ -207,6 +207,23 @@ impl Api {
         name: &ObjectName,
         expect: Expect<'_>,
     ) -> Result<Option<K>, ApiError> {
+        Ok(self.ask_to_delete(name, expect).await?.and_then(either::Either::left))
+    }
+
+    /// As [`delete`](Self::delete); answers whether the object was there.
+    pub async fn delete_if_there<K: Namespaced>(
+        &self,
+        name: &ObjectName,
+        expect: Expect<'_>,
+    ) -> Result<bool, ApiError> {
+        Ok(self.ask_to_delete::<K>(name, expect).await?.is_some())
+    }
+
+    async fn ask_to_delete<K: Namespaced>(
+        &self,
+        name: &ObjectName,
+        expect: Expect<'_>,
+    ) -> Result<Option<either::Either<K, kube::core::Status>>, ApiError> {
         let params = DeleteParams {
             preconditions: Some(Preconditions {
                 uid: Some(expect.uid.to_owned()),
@@ -215,8 +232,7 @@ impl Api {
             ..DeleteParams::background()
         };
         let api = self.of::<K>(name);
-        let deleted = self.run::<K, _>("delete", name.to_string(), api.delete(&name.name, &params)).await;
-        Ok(absent(deleted)?.and_then(either::Either::left))
+        absent(self.run::<K, _>("delete", name.to_string(), api.delete(&name.name, &params)).await)
     }
 
     async fn run<K: Namespaced, T>(
