@@ -360,7 +360,11 @@ async fn remove_own_binding(pass: &Pass<RenderArtifactKind>, owner: &Owner) -> R
 }
 
 async fn unbind(pass: &Pass<RenderArtifactKind>, owner: &Owner) -> Result<(), PassError> {
-    let decision = artifact::unbind(&view(pass), &pass.name, owner);
+    let decision = {
+        let view = view(pass);
+        let now = pass.now();
+        artifact::unbind(&view, &mut pass.memory().core, owner, now)
+    };
     let_go(pass, decision).await
 }
 
@@ -371,10 +375,10 @@ pub(super) async fn let_go(
     if let Some(registry) = decision.repin {
         repin(pass, &registry).await?;
     }
-    match decision.delete {
-        Some(binding) => delete_binding(pass, &binding).await,
-        None => Ok(()),
+    for binding in &decision.delete {
+        delete_binding(pass, binding).await?;
     }
+    Ok(())
 }
 
 async fn open_push(

@@ -139,11 +139,28 @@ impl Api {
             Some(namespace) => kube::Api::<K>::namespaced(self.client.clone(), namespace),
             None => kube::Api::<K>::all(self.client.clone()),
         };
-        let mut params = ListParams::default().fields(&format!("{field}={value}")).limit(PAGE);
+        let what = format!("{}/* with {field}={value}", namespace.unwrap_or("*"));
+        let params = ListParams::default().fields(&format!("{field}={value}"));
+        self.list(api, params, &what).await
+    }
+
+    /// All objects in `namespace`.
+    pub async fn list_in<K: Namespaced>(&self, namespace: &str) -> Result<Vec<K>, ApiError> {
+        let api = kube::Api::<K>::namespaced(self.client.clone(), namespace);
+        self.list(api, ListParams::default(), &format!("{namespace}/*")).await
+    }
+
+    /// Page by page.
+    async fn list<K: Namespaced>(
+        &self,
+        api: kube::Api<K>,
+        params: ListParams,
+        what: &str,
+    ) -> Result<Vec<K>, ApiError> {
+        let mut params = params.limit(PAGE);
         let mut found = Vec::new();
         loop {
-            let what = format!("{}/* with {field}={value}", namespace.unwrap_or("*"));
-            let page = self.run::<K, _>("list", what, api.list(&params)).await?;
+            let page = self.run::<K, _>("list", what.to_owned(), api.list(&params)).await?;
             found.extend(page.items);
             match page.metadata.continue_.filter(|token| !token.is_empty()) {
                 Some(token) => params = params.continue_token(&token),
