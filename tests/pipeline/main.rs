@@ -4,6 +4,7 @@ mod around;
 mod artifacts;
 mod bad_input;
 mod failures;
+mod jobs;
 mod leftovers;
 mod namespaces;
 mod nonsense;
@@ -15,6 +16,7 @@ mod scene;
 mod strangers;
 #[path = "../support/mod.rs"]
 mod support;
+mod takeover;
 mod targets;
 mod untagging;
 mod wakes;
