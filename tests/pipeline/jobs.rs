@@ -58,7 +58,7 @@ async fn while_it_renders(change: impl AsyncFnOnce(&Simulation)) -> (Simulation,
     let sim = open_scene();
     let traffic = Traffic::with_faults(&sim, |_| Fault::None);
     let late = FaultRule::new(ApiFault::Delay(LATE)).actor("controller").verb(Verb::Get);
-    sim.server.add_fault(late.resource("rendertasks").after(1).times(1));
+    sim.server.add_fault(late.resource("rendertasks").times(1));
     sim.server.install(task("by-hand", |_| {})).unwrap();
     sim.until("the task is read for the last time", |sim| {
         sim.server

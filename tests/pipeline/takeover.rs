@@ -130,7 +130,8 @@ fn a_write_counts_until_it_is_answered_and_without_an_answer_for_thirty_seconds_
 
             // Reading leaves nothing behind.
             store.set_faults(|_| Fault::Hang);
-            let read = led.head(&Endpoint::anonymous(REGISTRY, true), "team/app", &Reference::tag("v1"));
+            let (endpoint, tag) = (Endpoint::anonymous(REGISTRY, true), Reference::tag("v1"));
+            let read = led.head(&endpoint, "team/app", &tag);
             assert!(tokio::time::timeout(Duration::from_secs(5), read).await.is_err());
             assert!(writes.are_answered(), "{what}: a read");
 
