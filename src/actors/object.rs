@@ -131,12 +131,40 @@ impl PassError {
         }
     }
 
+    /// What the API server will not do however often it is asked, with the mend.
+    pub fn refusal(&self) -> Option<String> {
+        match self {
+            Self::Api(error) => match error.problem {
+                Problem::Forbidden(_) => {
+                    Some(format!("{error}: the controller's role, a quota or a policy has to allow it"))
+                }
+                Problem::Invalid(_) => Some(error.to_string()),
+                Problem::TooLarge(_) => Some(format!("{error}: what it is made from has to become smaller")),
+                Problem::Server { code, .. } if code < 500 && code != 401 => Some(error.to_string()),
+                _ => None,
+            },
+            Self::Other(message) => Some(message.clone()),
+            _ => None,
+        }
+    }
+
+    /// Whether the API server cannot be talked to just now, so that other requests would fail too.
+    pub fn is_away(&self) -> bool {
+        let (Self::Api(error) | Self::Payload(PayloadError::Api(error))) = self else { return false };
+        match error.problem {
+            Problem::Throttled(_)
+            | Problem::TimedOut(_)
+            | Problem::Unreachable(_)
+            | Problem::NotLeading(_) => true,
+            // A 500 is what a webhook that fails is answered with: it may concern this object alone.
+            Problem::Server { code, .. } => code > 500 || code == 401,
+            _ => false,
+        }
+    }
+
     /// How long the next attempt waits at most.
     fn longest_wait(&self) -> Duration {
-        match self {
-            Self::Api(error) | Self::Payload(PayloadError::Api(error)) if error.problem.is_outage() => OUTAGE_CAP,
-            _ => RETRY_CAP,
-        }
+        if self.is_away() { OUTAGE_CAP } else { RETRY_CAP }
     }
 
     /// How long the API server wants to be left alone.
