@@ -116,7 +116,9 @@ impl Term {
         let keeping = elector.map(|mut elector| {
             let (running, wanted) = (running.clone(), wanted.clone());
             spawner.spawn_pass("the lease", async move {
-                let taken = elector.take(&wanted, |problem| drop(running.shared.shut_out.send_replace(problem))).await;
+                let taken = elector
+                    .take(&wanted, |problem| drop(running.shared.shut_out.send_replace(problem)))
+                    .await;
                 let Some(taken) = taken else { return (elector, None) };
                 metrics::gauge!("solar_leader").set(1.0);
                 tracing::info!(clean = taken.clean, "this process leads");

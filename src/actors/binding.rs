@@ -137,7 +137,7 @@ impl<K: Binding> Reconcile for BindingKind<K> {
         };
         let expect = Expect { uid: &meta.uid, resource_version: Some(&meta.resource_version) };
         let (stored, wanted) = (K::status(stored.to_vec()), K::status(conditions));
-        if let Some(written) = shared.api.write_status::<K, _>(&pass.name, expect, &stored, &wanted).await? {
+        if let Some(written) = pass.write_status::<K, _>(expect, &stored, &wanted).await? {
             keep(pass, &written);
         }
         failed.map(|()| None)

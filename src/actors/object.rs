@@ -7,7 +7,7 @@
 
 use std::any::Any;
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -15,9 +15,11 @@ use actix::fut::ActorFutureExt;
 use actix::prelude::SendError;
 use actix::{Actor, Addr, AsyncContext, Context, Handler, Supervised, Supervisor, WrapFuture};
 use futures::future::BoxFuture;
+use serde::Serialize;
 use solar_core::backoff;
-use solar_core::object::ObjectName;
+use solar_core::object::{Meta, ObjectName};
 use solar_core::routes::{ActorKey, ActorKind};
+use solar_core::status_edits::{EditLook, StatusEdits};
 use thiserror::Error;
 use tokio::time::Instant;
 use tracing::Instrument as _;
@@ -26,10 +28,10 @@ use super::directory::{ObjectAddr, Undelivered};
 use super::pass::{Begun, Died, PassHandle};
 use super::supervision;
 use super::system::Shared;
-use crate::adapters::kubernetes::{ApiError, PayloadError, Problem};
+use crate::adapters::kubernetes::{ApiError, Expect, Namespaced, PayloadError, Problem};
 use crate::messages::gate::{Enter, Slot, SlotReturned};
 use crate::messages::object::{
-    Answer, Answered, AskWhetherIdle, Asked, Cause, GateOpened, GetSnapshot, Snapshot, Woken,
+    Answer, Answered, AskWhetherIdle, Asked, Cause, GateOpened, GetSnapshot, Snapshot, StatusShown, Woken,
 };
 use crate::messages::root::Retire;
 use crate::telemetry::metrics::ActorGauge;
@@ -206,6 +208,7 @@ pub struct Pass<R: Reconcile> {
     pub rng: fastrand::Rng,
     memory: Arc<Mutex<R::Memory>>,
     requests: Arc<Mutex<VecDeque<R::Request>>>,
+    mail: Arc<Mail>,
     // Behind a mutex only so that a pass can be shared across an await.
     errand: Mutex<Option<Errand<R::Finding>>>,
 }
@@ -246,6 +249,22 @@ impl<R: Reconcile> Pass<R> {
         *lock(&self.errand) = Some(Errand { host: host.into(), work: Box::pin(errand) });
     }
 
+    /// Writes the difference between two statuses of the actor's own object, as [`Api::write_status`] does. What the watch
+    /// shows of it wakes nobody.
+    ///
+    /// [`Api::write_status`]: crate::adapters::kubernetes::Api::write_status
+    pub async fn write_status<K: Namespaced, S: Serialize + Sync>(
+        &self,
+        expect: Expect<'_>,
+        stored: &S,
+        wanted: &S,
+    ) -> Result<Option<K>, ApiError> {
+        let written = self.shared.api.write_status::<K, S>(&self.name, expect, stored, wanted).await?;
+        let version = written.as_ref().map(|written| Meta::of(written.meta()).version());
+        self.mail.written.fetch_max(version.unwrap_or_default(), Ordering::AcqRel);
+        Ok(written)
+    }
+
     /// Time since the process started.
     pub fn now(&self) -> Duration {
         self.shared.clock.elapsed()
@@ -266,7 +285,7 @@ enum Phase {
 pub struct ObjectActor<R: Reconcile> {
     key: ActorKey,
     shared: Arc<Shared>,
-    woken: Arc<Mark>,
+    mail: Arc<Mail>,
     memory: Arc<Mutex<R::Memory>>,
     requests: Arc<Mutex<VecDeque<R::Request>>>,
     answers: BTreeMap<ActorKey, (Answer, Duration)>,
@@ -286,16 +305,24 @@ pub struct ObjectActor<R: Reconcile> {
     restarts: u32,
     next_wake: Option<Instant>,
     gauge: ActorGauge,
+    edits: StatusEdits,
 }
 
-/// Says that a wake is on its way, so that there is never more than one in the mailbox.
+/// What is known of an actor's mail outside its mailbox.
 #[derive(Debug, Default)]
-struct Mark(AtomicBool);
+struct Mail {
+    /// A wake is on its way, so that there is never more than one in the mailbox.
+    woken: AtomicBool,
+    /// The newest version of the object in which the watch showed another status than before.
+    shown: AtomicU64,
+    /// The newest version that a status write of the actor made.
+    written: AtomicU64,
+}
 
-/// The address of an object actor, and the mark that keeps its wakes to one.
+/// The address of an object actor, and what keeps its mail short.
 pub struct Handle<R: Reconcile> {
     addr: Addr<ObjectActor<R>>,
-    woken: Arc<Mark>,
+    mail: Arc<Mail>,
 }
 
 impl<R: Reconcile> Handle<R> {
@@ -310,11 +337,24 @@ impl<R: Reconcile> Handle<R> {
 
 impl<R: Reconcile> ObjectAddr for Handle<R> {
     fn wake(&self, cause: Cause) -> Result<(), Undelivered> {
-        if self.woken.0.swap(true, Ordering::AcqRel) {
+        if self.mail.woken.swap(true, Ordering::AcqRel) {
             return if self.addr.connected() { Ok(()) } else { Err(Undelivered::Ending) };
         }
         match self.addr.try_send(Woken { cause }) {
             // A full mailbox is one that will be read, and every handler looks at the mark.
+            Ok(()) | Err(SendError::Full(_)) => Ok(()),
+            Err(SendError::Closed(_)) => Err(Undelivered::Ending),
+        }
+    }
+
+    fn show_status(&self, version: u64) -> Result<(), Undelivered> {
+        // The answer to an own write may still be on its way: the actor looks again when its pass has ended.
+        if version <= self.mail.written.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        self.mail.shown.fetch_max(version, Ordering::AcqRel);
+        match self.addr.try_send(StatusShown) {
+            // As for wakes.
             Ok(()) | Err(SendError::Full(_)) => Ok(()),
             Err(SendError::Closed(_)) => Err(Undelivered::Ending),
         }
@@ -352,11 +392,12 @@ impl<R: Reconcile> ObjectAddr for Handle<R> {
 
 /// Makes the actor of `key` on its arbiter, under a supervisor.
 pub fn start<R: Reconcile>(shared: &Arc<Shared>, key: &ActorKey, restarted: bool) -> Arc<dyn ObjectAddr> {
-    let woken = Arc::new(Mark::default());
+    let mail = Arc::new(Mail::default());
     let actor = ObjectActor::<R> {
         key: key.clone(),
         shared: shared.clone(),
-        woken: woken.clone(),
+        mail: mail.clone(),
+        edits: StatusEdits::default(),
         memory: Arc::new(Mutex::new(R::memory(shared, restarted))),
         requests: Arc::default(),
         answers: BTreeMap::new(),
@@ -379,7 +420,7 @@ pub fn start<R: Reconcile>(shared: &Arc<Shared>, key: &ActorKey, restarted: bool
         ctx.set_mailbox_capacity(MAILBOX);
         actor
     });
-    Arc::new(Handle { addr, woken })
+    Arc::new(Handle { addr, mail })
 }
 
 impl<R: Reconcile> Actor for ObjectActor<R> {
@@ -406,7 +447,7 @@ impl<R: Reconcile> ObjectActor<R> {
         let (shared, key) = (self.shared.clone(), self.key.clone());
         let handled = supervision::guard(&shared, &key, message, self, ctx, |actor, ctx| {
             handle(actor, ctx);
-            if actor.woken.0.swap(false, Ordering::AcqRel) {
+            if actor.mail.woken.swap(false, Ordering::AcqRel) {
                 actor.dirty.get_or_insert(Cause::Change);
             }
             actor.pump(ctx);
@@ -448,7 +489,11 @@ impl<R: Reconcile> ObjectActor<R> {
     /// Asks for a pass when one is needed and none is on its way.
     fn pump(&mut self, ctx: &mut Context<Self>) {
         // Requests that a failed pass put back wait for its retry; each that arrives sets the dirty bit itself.
-        if self.dirty.is_none() || self.phase != Phase::Idle {
+        if self.phase != Phase::Idle {
+            return;
+        }
+        self.look_at_edits();
+        if self.dirty.is_none() {
             return;
         }
         if let Some(slot) = self.shared.slots.take_unasked() {
@@ -461,6 +506,28 @@ impl<R: Reconcile> ObjectActor<R> {
             self.phase = Phase::Queued;
         } else {
             self.look_again(Some(RETRY_BASE));
+        }
+    }
+
+    /// Asks for a pass where the watch shows a status that somebody else wrote; later, where somebody keeps writing it.
+    fn look_at_edits(&mut self) {
+        if self.dirty.is_some() {
+            return;
+        }
+        self.edits.wrote(self.mail.written.load(Ordering::Acquire));
+        let now = self.shared.clock.elapsed();
+        match self.edits.look(self.mail.shown.load(Ordering::Acquire), now) {
+            EditLook::NotNeeded => {}
+            EditLook::Now => {
+                Shared::count_wake(R::KIND, Cause::Edit);
+                self.dirty = Some(Cause::Edit);
+            }
+            EditLook::At(at) => {
+                let at = Instant::now() + at.saturating_sub(now);
+                if self.next_wake.is_none_or(|next| at < next) {
+                    self.look_again(Some(at - Instant::now()));
+                }
+            }
         }
     }
 
@@ -479,6 +546,9 @@ impl<R: Reconcile> ObjectActor<R> {
         self.phase = Phase::Running;
         let cause = self.dirty.take().unwrap_or(Cause::Request);
         self.last_cause = Some(cause);
+        self.edits.wrote(self.mail.written.load(Ordering::Acquire));
+        let (shown, now) = (self.mail.shown.load(Ordering::Acquire), self.shared.clock.elapsed());
+        self.edits.pass_begins(shown, now, || self.rng.f64());
         let mut pass = Pass::<R> {
             name: self.key.object.clone(),
             shared: self.shared.clone(),
@@ -488,6 +558,7 @@ impl<R: Reconcile> ObjectActor<R> {
             rng: self.rng.fork(),
             memory: self.memory.clone(),
             requests: self.requests.clone(),
+            mail: self.mail.clone(),
             errand: Mutex::new(None),
         };
         let span = tracing::info_span!(
@@ -652,10 +723,18 @@ impl<R: Reconcile> Handler<Woken> for ObjectActor<R> {
     type Result = ();
 
     fn handle(&mut self, woken: Woken, ctx: &mut Context<Self>) {
-        self.woken.0.store(false, Ordering::Release);
+        self.mail.woken.store(false, Ordering::Release);
         self.guarded(ctx, "a wake", |actor, _| {
             actor.dirty.get_or_insert(woken.cause);
         });
+    }
+}
+
+impl<R: Reconcile> Handler<StatusShown> for ObjectActor<R> {
+    type Result = ();
+
+    fn handle(&mut self, _: StatusShown, ctx: &mut Context<Self>) {
+        self.guarded(ctx, "a status", |_, _| {});
     }
 }
 

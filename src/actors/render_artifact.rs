@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use serde_json::json;
+use solar_api::conditions::oci_cleanup;
 use solar_api::names::{REGISTRY_REF_FINALIZER, RENDER_ARTIFACT_FINALIZER};
 use solar_api::{Registry, RenderArtifact, RenderArtifactStatus, RenderBinding, Target};
 use solar_core::artifact::{self, ArtifactMemory, ArtifactStep, View};
@@ -258,6 +259,11 @@ async fn perform(pass: &mut Pass<RenderArtifactKind>, step: ArtifactStep) -> Res
             let wanted = RenderArtifactStatus { chart_url: Some(url), ..artifact.status.clone() };
             write_status(pass, &artifact, &wanted).await
         }
+        ArtifactStep::ForgetCleanupFailure => {
+            let mut wanted = artifact.status.clone();
+            wanted.conditions.retain(|condition| condition.type_ != oci_cleanup::TYPE);
+            write_status(pass, &artifact, &wanted).await
+        }
         ArtifactStep::DeleteSelf => {
             let meta = &artifact.meta;
             let expect = Expect { uid: &meta.uid, resource_version: Some(&meta.resource_version) };
@@ -283,8 +289,27 @@ async fn perform(pass: &mut Pass<RenderArtifactKind>, step: ArtifactStep) -> Res
             errands::let_go(pass, &artifact, &fault);
             Ok(())
         }
+        ArtifactStep::Yield(twin) => {
+            if !stays(pass, &twin).await? {
+                // The watch is behind the API server; its next event wakes nobody here, so the retry looks again.
+                return Err(PassError::Outdated(twin));
+            }
+            errands::yield_to(pass, &artifact, &twin);
+            Ok(())
+        }
         ArtifactStep::RemoveFinalizer => finish(pass, &artifact).await,
     }
+}
+
+/// Whether an artifact keeps its tag, by API read: it lives, or is bound.
+async fn stays(pass: &Pass<RenderArtifactKind>, name: &ObjectName) -> Result<bool, PassError> {
+    let api = &pass.shared.api;
+    let Some(artifact) = api.get::<RenderArtifact>(name).await? else { return Ok(false) };
+    if artifact.metadata.deletion_timestamp.is_none() {
+        return Ok(true);
+    }
+    let (namespace, field) = (Some(&*name.namespace), "spec.renderArtifactRef.name");
+    Ok(!api.list_by::<RenderBinding>(namespace, field, &name.name).await?.is_empty())
 }
 
 /// Reads artifact and bindings by API and keeps what is found.

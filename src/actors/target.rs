@@ -417,8 +417,7 @@ async fn write_status(
     status: &solar_api::TargetStatus,
 ) -> Result<Option<Arc<TargetRecord>>, PassError> {
     let expect = Expect { uid: &target.meta.uid, resource_version: Some(&target.meta.resource_version) };
-    let written =
-        pass.shared.api.write_status::<Target, _>(&pass.name, expect, &target.status, status).await?;
+    let written = pass.write_status::<Target, _>(expect, &target.status, status).await?;
     Ok(written.map(|written| keep(pass, &written)))
 }
 

@@ -3,6 +3,7 @@
 mod around;
 mod artifacts;
 mod bad_input;
+mod edits;
 mod failures;
 mod jobs;
 mod leftovers;

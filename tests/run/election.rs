@@ -142,7 +142,12 @@ impl Election {
         while Instant::now() < until {
             tokio::time::sleep(LOOK).await;
             let leaders = self.leaders();
-            assert!(leaders.len() <= 1, "seed {}: {leaders:?} lead at once\n{}", self.seed, self.trace.join("\n"));
+            assert!(
+                leaders.len() <= 1,
+                "seed {}: {leaders:?} lead at once\n{}",
+                self.seed,
+                self.trace.join("\n")
+            );
         }
     }
 
@@ -293,7 +298,9 @@ fn who_cannot_look_at_the_lease_says_so_until_it_can() {
         let server = server();
         let told = Arc::new(Mutex::new(Vec::new()));
         server.add_fault(
-            FaultRule::new(Fault::status(403, "Forbidden", "leases is forbidden")).resource("leases").times(3),
+            FaultRule::new(Fault::status(403, "Forbidden", "leases is forbidden"))
+                .resource("leases")
+                .times(3),
         );
         let mut elector = Elector::new(
             bounded(server.service_for("p"), "system"),
@@ -316,7 +323,8 @@ fn who_cannot_look_at_the_lease_says_so_until_it_can() {
             assert_eq!(told.len(), 3, "{told:?}");
             let says = |problem: &Option<String>| {
                 problem.as_ref().is_some_and(|problem| {
-                    problem.contains("the lease system/controller cannot be taken") && problem.contains("forbidden")
+                    problem.contains("the lease system/controller cannot be taken")
+                        && problem.contains("forbidden")
                 })
             };
             assert!(told.iter().all(says), "{told:?}");

@@ -1,6 +1,7 @@
 //! `run` as a user starts it, on both API servers: the embedded one and kube-apiserver.
 #![cfg(feature = "dev")]
 
+mod cleanup;
 mod election;
 mod ends;
 #[path = "../support/faulty.rs"]

@@ -99,8 +99,7 @@ impl std::fmt::Debug for Signer {
 impl Signer {
     pub(crate) fn new(pair: &KeyPair, header: &Value) -> Self {
         let random = SystemRandom::new();
-        let key =
-            EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &pair.serialize_der(), &random);
+        let key = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &pair.serialize_der(), &random);
         Self { key: key.expect("a key of this curve"), header: URL_SAFE_NO_PAD.encode(header.to_string()) }
     }
 

@@ -412,10 +412,21 @@ pub(super) fn let_go(pass: &Pass<RenderArtifactKind>, artifact: &RenderArtifactR
     memory.owed_condition = None;
 }
 
+/// Lets an artifact go whose tag is left to `twin`.
+pub(super) fn yield_to(pass: &Pass<RenderArtifactKind>, artifact: &RenderArtifactRecord, twin: &ObjectName) {
+    let note = format!("the tag is kept: RenderArtifact {twin} stands for it too");
+    emit(pass, artifact, event("OCICleanupSkipped", &note));
+    let mut memory = pass.memory();
+    memory.core.cleanup = artifact::Cleanup { done: true, ..artifact::Cleanup::default() };
+    memory.owed_condition = None;
+}
+
 /// Writes what the status has to say of the last attempt to delete the tag; kept until it does.
 pub(super) async fn write_owed_condition(pass: &Pass<RenderArtifactKind>) -> Result<(), PassError> {
     let Some((uid, wanted)) = pass.memory().owed_condition.clone() else { return Ok(()) };
-    let artifact = view(pass).artifact.filter(|artifact| artifact.meta.uid == uid);
+    let seen = view(pass);
+    // What is held again is in use: why it was not deleted is of no account.
+    let artifact = seen.artifact.filter(|artifact| artifact.meta.uid == uid && seen.bindings.is_empty());
     if let Some(artifact) = artifact {
         let mut status = artifact.status.clone();
         let now = pass.shared.clock.wall();

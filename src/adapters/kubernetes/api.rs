@@ -140,7 +140,7 @@ impl Api {
             None => kube::Api::<K>::all(self.client.clone()),
         };
         let what = format!("{}/* with {field}={value}", namespace.unwrap_or("*"));
-        let params = ListParams::default().fields(&format!("{field}={value}"));
+        let params = ListParams::default().fields(&field_selector(field, value));
         self.list(api, params, &what).await
     }
 
@@ -273,6 +273,18 @@ impl Api {
     }
 }
 
+/// Selects the objects whose `field` is exactly `value`, whatever characters that has.
+fn field_selector(field: &str, value: &str) -> String {
+    let mut selector = format!("{field}=");
+    for character in value.chars() {
+        if matches!(character, '\\' | ',' | '=') {
+            selector.push('\\');
+        }
+        selector.push(character);
+    }
+    selector
+}
+
 /// How long to wait before a read is tried again; `None` where it should not be.
 fn read_delay(problem: &Problem, failures: u32) -> Option<Duration> {
     let backoff = READ_DELAY * 2_u32.saturating_pow(failures);
@@ -319,4 +331,22 @@ fn with_preconditions(expect: Expect<'_>, mut change: Value) -> Value {
         change["metadata"]["resourceVersion"] = json!(version);
     }
     change
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_field_selector_asks_for_the_value_as_it_is() {
+        for (value, wanted) in [
+            ("web", "spec.a=web"),
+            ("a,b=c", r"spec.a=a\,b\=c"),
+            (r"a\", r"spec.a=a\\"),
+            ("x,metadata.name!=y", r"spec.a=x\,metadata.name!\=y"),
+            ("", "spec.a="),
+        ] {
+            assert_eq!(field_selector("spec.a", value), wanted);
+        }
+    }
 }

@@ -191,7 +191,10 @@ impl Elector {
                 Err(Problem::Conflict | Problem::NotFound) => match self.still_ours().await {
                     Ok(true) => {}
                     Ok(false) => {
-                        return Some(format!("the lease {} was taken by another process or deleted", self.name));
+                        return Some(format!(
+                            "the lease {} was taken by another process or deleted",
+                            self.name
+                        ));
                     }
                     Err(problem) => self.say(&problem),
                 },

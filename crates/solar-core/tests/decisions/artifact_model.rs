@@ -511,7 +511,11 @@ impl Model {
         match step {
             ArtifactStep::Wait(_) => Ok(()),
             ArtifactStep::Read => self.read(),
-            ArtifactStep::AddFinalizer | ArtifactStep::Repin(_) | ArtifactStep::LetGo(_) => {
+            ArtifactStep::AddFinalizer
+            | ArtifactStep::ForgetCleanupFailure
+            | ArtifactStep::Repin(_)
+            | ArtifactStep::LetGo(_)
+            | ArtifactStep::Yield(_) => {
                 unreachable!("nobody changed it")
             }
             ArtifactStep::SetChartUrl(url) => {
