@@ -7,7 +7,7 @@
 
 use std::any::Any;
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -15,9 +15,11 @@ use actix::fut::ActorFutureExt;
 use actix::prelude::SendError;
 use actix::{Actor, Addr, AsyncContext, Context, Handler, Supervised, Supervisor, WrapFuture};
 use futures::future::BoxFuture;
+use serde::Serialize;
 use solar_core::backoff;
-use solar_core::object::ObjectName;
+use solar_core::object::{Meta, ObjectName};
 use solar_core::routes::{ActorKey, ActorKind};
+use solar_core::status_edits::{EditLook, StatusEdits};
 use thiserror::Error;
 use tokio::time::Instant;
 use tracing::Instrument as _;
@@ -26,10 +28,10 @@ use super::directory::{ObjectAddr, Undelivered};
 use super::pass::{Begun, Died, PassHandle};
 use super::supervision;
 use super::system::Shared;
-use crate::adapters::kubernetes::{ApiError, PayloadError, Problem};
+use crate::adapters::kubernetes::{ApiError, Expect, Namespaced, PayloadError, Problem};
 use crate::messages::gate::{Enter, Slot, SlotReturned};
 use crate::messages::object::{
-    Answer, Answered, AskWhetherIdle, Asked, Cause, GateOpened, GetSnapshot, Snapshot, Woken,
+    Answer, Answered, AskWhetherIdle, Asked, Cause, GateOpened, GetSnapshot, Snapshot, StatusShown, Woken,
 };
 use crate::messages::root::Retire;
 use crate::telemetry::metrics::ActorGauge;
@@ -43,6 +45,8 @@ const REQUESTS: usize = 4_096;
 const RETRY_BASE: Duration = Duration::from_millis(200);
 /// Longest wait after a failed pass.
 const RETRY_CAP: Duration = Duration::from_secs(300);
+/// Longest wait while the API server fails whoever asks: nothing tells when it is well again.
+const OUTAGE_CAP: Duration = Duration::from_secs(30);
 /// Wait after a conflict, which is normal: the watch needs a moment to catch up.
 const CONFLICT_WAIT: Duration = Duration::from_millis(50);
 
@@ -129,6 +133,42 @@ impl PassError {
         }
     }
 
+    /// What the API server will not do however often it is asked, with the mend.
+    pub fn refusal(&self) -> Option<String> {
+        match self {
+            Self::Api(error) => match error.problem {
+                Problem::Forbidden(_) => {
+                    Some(format!("{error}: the controller's role, a quota or a policy has to allow it"))
+                }
+                Problem::Invalid(_) => Some(error.to_string()),
+                Problem::TooLarge(_) => Some(format!("{error}: what it is made from has to become smaller")),
+                Problem::Server { code, .. } if code < 500 && code != 401 => Some(error.to_string()),
+                _ => None,
+            },
+            Self::Other(message) => Some(message.clone()),
+            _ => None,
+        }
+    }
+
+    /// Whether the API server cannot be talked to just now, so that other requests would fail too.
+    pub fn is_away(&self) -> bool {
+        let (Self::Api(error) | Self::Payload(PayloadError::Api(error))) = self else { return false };
+        match error.problem {
+            Problem::Throttled(_)
+            | Problem::TimedOut(_)
+            | Problem::Unreachable(_)
+            | Problem::NotLeading(_) => true,
+            // A 500 is what a webhook that fails is answered with: it may concern this object alone.
+            Problem::Server { code, .. } => code > 500 || code == 401,
+            _ => false,
+        }
+    }
+
+    /// How long the next attempt waits at most.
+    fn longest_wait(&self) -> Duration {
+        if self.is_away() { OUTAGE_CAP } else { RETRY_CAP }
+    }
+
     /// How long the API server wants to be left alone.
     fn retry_after(&self) -> Option<Duration> {
         match self {
@@ -168,6 +208,7 @@ pub struct Pass<R: Reconcile> {
     pub rng: fastrand::Rng,
     memory: Arc<Mutex<R::Memory>>,
     requests: Arc<Mutex<VecDeque<R::Request>>>,
+    mail: Arc<Mail>,
     // Behind a mutex only so that a pass can be shared across an await.
     errand: Mutex<Option<Errand<R::Finding>>>,
 }
@@ -208,6 +249,22 @@ impl<R: Reconcile> Pass<R> {
         *lock(&self.errand) = Some(Errand { host: host.into(), work: Box::pin(errand) });
     }
 
+    /// Writes the difference between two statuses of the actor's own object, as [`Api::write_status`] does. What the watch
+    /// shows of it wakes nobody.
+    ///
+    /// [`Api::write_status`]: crate::adapters::kubernetes::Api::write_status
+    pub async fn write_status<K: Namespaced, S: Serialize + Sync>(
+        &self,
+        expect: Expect<'_>,
+        stored: &S,
+        wanted: &S,
+    ) -> Result<Option<K>, ApiError> {
+        let written = self.shared.api.write_status::<K, S>(&self.name, expect, stored, wanted).await?;
+        let version = written.as_ref().map(|written| Meta::of(written.meta()).version());
+        self.mail.written.fetch_max(version.unwrap_or_default(), Ordering::AcqRel);
+        Ok(written)
+    }
+
     /// Time since the process started.
     pub fn now(&self) -> Duration {
         self.shared.clock.elapsed()
@@ -228,7 +285,7 @@ enum Phase {
 pub struct ObjectActor<R: Reconcile> {
     key: ActorKey,
     shared: Arc<Shared>,
-    woken: Arc<Mark>,
+    mail: Arc<Mail>,
     memory: Arc<Mutex<R::Memory>>,
     requests: Arc<Mutex<VecDeque<R::Request>>>,
     answers: BTreeMap<ActorKey, (Answer, Duration)>,
@@ -248,16 +305,24 @@ pub struct ObjectActor<R: Reconcile> {
     restarts: u32,
     next_wake: Option<Instant>,
     gauge: ActorGauge,
+    edits: StatusEdits,
 }
 
-/// Says that a wake is on its way, so that there is never more than one in the mailbox.
+/// What is known of an actor's mail outside its mailbox.
 #[derive(Debug, Default)]
-struct Mark(AtomicBool);
+struct Mail {
+    /// A wake is on its way, so that there is never more than one in the mailbox.
+    woken: AtomicBool,
+    /// The newest version of the object in which the watch showed another status than before.
+    shown: AtomicU64,
+    /// The newest version that a status write of the actor made.
+    written: AtomicU64,
+}
 
-/// The address of an object actor, and the mark that keeps its wakes to one.
+/// The address of an object actor, and what keeps its mail short.
 pub struct Handle<R: Reconcile> {
     addr: Addr<ObjectActor<R>>,
-    woken: Arc<Mark>,
+    mail: Arc<Mail>,
 }
 
 impl<R: Reconcile> Handle<R> {
@@ -272,11 +337,24 @@ impl<R: Reconcile> Handle<R> {
 
 impl<R: Reconcile> ObjectAddr for Handle<R> {
     fn wake(&self, cause: Cause) -> Result<(), Undelivered> {
-        if self.woken.0.swap(true, Ordering::AcqRel) {
+        if self.mail.woken.swap(true, Ordering::AcqRel) {
             return if self.addr.connected() { Ok(()) } else { Err(Undelivered::Ending) };
         }
         match self.addr.try_send(Woken { cause }) {
             // A full mailbox is one that will be read, and every handler looks at the mark.
+            Ok(()) | Err(SendError::Full(_)) => Ok(()),
+            Err(SendError::Closed(_)) => Err(Undelivered::Ending),
+        }
+    }
+
+    fn show_status(&self, version: u64) -> Result<(), Undelivered> {
+        // The answer to an own write may still be on its way: the actor looks again when its pass has ended.
+        if version <= self.mail.written.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        self.mail.shown.fetch_max(version, Ordering::AcqRel);
+        match self.addr.try_send(StatusShown) {
+            // As for wakes.
             Ok(()) | Err(SendError::Full(_)) => Ok(()),
             Err(SendError::Closed(_)) => Err(Undelivered::Ending),
         }
@@ -314,11 +392,12 @@ impl<R: Reconcile> ObjectAddr for Handle<R> {
 
 /// Makes the actor of `key` on its arbiter, under a supervisor.
 pub fn start<R: Reconcile>(shared: &Arc<Shared>, key: &ActorKey, restarted: bool) -> Arc<dyn ObjectAddr> {
-    let woken = Arc::new(Mark::default());
+    let mail = Arc::new(Mail::default());
     let actor = ObjectActor::<R> {
         key: key.clone(),
         shared: shared.clone(),
-        woken: woken.clone(),
+        mail: mail.clone(),
+        edits: StatusEdits::default(),
         memory: Arc::new(Mutex::new(R::memory(shared, restarted))),
         requests: Arc::default(),
         answers: BTreeMap::new(),
@@ -341,7 +420,7 @@ pub fn start<R: Reconcile>(shared: &Arc<Shared>, key: &ActorKey, restarted: bool
         ctx.set_mailbox_capacity(MAILBOX);
         actor
     });
-    Arc::new(Handle { addr, woken })
+    Arc::new(Handle { addr, mail })
 }
 
 impl<R: Reconcile> Actor for ObjectActor<R> {
@@ -368,7 +447,7 @@ impl<R: Reconcile> ObjectActor<R> {
         let (shared, key) = (self.shared.clone(), self.key.clone());
         let handled = supervision::guard(&shared, &key, message, self, ctx, |actor, ctx| {
             handle(actor, ctx);
-            if actor.woken.0.swap(false, Ordering::AcqRel) {
+            if actor.mail.woken.swap(false, Ordering::AcqRel) {
                 actor.dirty.get_or_insert(Cause::Change);
             }
             actor.pump(ctx);
@@ -403,14 +482,18 @@ impl<R: Reconcile> ObjectActor<R> {
             self.phase = Phase::Idle;
         }
         self.tell_gate();
-        let wait = self.retry_wait();
+        let wait = self.retry_wait(RETRY_CAP);
         self.look_again(Some(wait));
     }
 
     /// Asks for a pass when one is needed and none is on its way.
     fn pump(&mut self, ctx: &mut Context<Self>) {
         // Requests that a failed pass put back wait for its retry; each that arrives sets the dirty bit itself.
-        if self.dirty.is_none() || self.phase != Phase::Idle {
+        if self.phase != Phase::Idle {
+            return;
+        }
+        self.look_at_edits();
+        if self.dirty.is_none() {
             return;
         }
         if let Some(slot) = self.shared.slots.take_unasked() {
@@ -423,6 +506,28 @@ impl<R: Reconcile> ObjectActor<R> {
             self.phase = Phase::Queued;
         } else {
             self.look_again(Some(RETRY_BASE));
+        }
+    }
+
+    /// Asks for a pass where the watch shows a status that somebody else wrote; later, where somebody keeps writing it.
+    fn look_at_edits(&mut self) {
+        if self.dirty.is_some() {
+            return;
+        }
+        self.edits.wrote(self.mail.written.load(Ordering::Acquire));
+        let now = self.shared.clock.elapsed();
+        match self.edits.look(self.mail.shown.load(Ordering::Acquire), now) {
+            EditLook::NotNeeded => {}
+            EditLook::Now => {
+                Shared::count_wake(R::KIND, Cause::Edit);
+                self.dirty = Some(Cause::Edit);
+            }
+            EditLook::At(at) => {
+                let at = Instant::now() + at.saturating_sub(now);
+                if self.next_wake.is_none_or(|next| at < next) {
+                    self.look_again(Some(at - Instant::now()));
+                }
+            }
         }
     }
 
@@ -441,6 +546,9 @@ impl<R: Reconcile> ObjectActor<R> {
         self.phase = Phase::Running;
         let cause = self.dirty.take().unwrap_or(Cause::Request);
         self.last_cause = Some(cause);
+        self.edits.wrote(self.mail.written.load(Ordering::Acquire));
+        let (shown, now) = (self.mail.shown.load(Ordering::Acquire), self.shared.clock.elapsed());
+        self.edits.pass_begins(shown, now, || self.rng.f64());
         let mut pass = Pass::<R> {
             name: self.key.object.clone(),
             shared: self.shared.clone(),
@@ -450,6 +558,7 @@ impl<R: Reconcile> ObjectActor<R> {
             rng: self.rng.fork(),
             memory: self.memory.clone(),
             requests: self.requests.clone(),
+            mail: self.mail.clone(),
             errand: Mutex::new(None),
         };
         let span = tracing::info_span!(
@@ -542,13 +651,13 @@ impl<R: Reconcile> ObjectActor<R> {
             } else {
                 tracing::warn!(actor = %self.key, %error, "a pass failed");
             }
-            self.retry_wait()
+            self.retry_wait(error.longest_wait())
         };
         self.look_again(Some(error.retry_after().map_or(wait, |after| after.max(wait))));
     }
 
-    fn retry_wait(&mut self) -> Duration {
-        let wait = backoff::delay(self.failures, RETRY_BASE, RETRY_CAP, self.rng.f64());
+    fn retry_wait(&mut self, cap: Duration) -> Duration {
+        let wait = backoff::delay(self.failures, RETRY_BASE, cap, self.rng.f64());
         self.failures = self.failures.saturating_add(1);
         wait
     }
@@ -614,10 +723,18 @@ impl<R: Reconcile> Handler<Woken> for ObjectActor<R> {
     type Result = ();
 
     fn handle(&mut self, woken: Woken, ctx: &mut Context<Self>) {
-        self.woken.0.store(false, Ordering::Release);
+        self.mail.woken.store(false, Ordering::Release);
         self.guarded(ctx, "a wake", |actor, _| {
             actor.dirty.get_or_insert(woken.cause);
         });
+    }
+}
+
+impl<R: Reconcile> Handler<StatusShown> for ObjectActor<R> {
+    type Result = ();
+
+    fn handle(&mut self, _: StatusShown, ctx: &mut Context<Self>) {
+        self.guarded(ctx, "a status", |_, _| {});
     }
 }
 

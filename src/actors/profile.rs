@@ -1,43 +1,63 @@
 //! The actors of Profiles: one for each Profile, which holds its Release and says how it fares, and one for each Target
 //! that Profiles select, which makes and takes away the bindings.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use kube::api::ObjectMeta;
 use serde_json::json;
 use solar_api::names::{PROFILE_FINALIZER, RELEASE_BINDING_FINALIZER, RELEASE_REF_FINALIZER};
 use solar_api::{LocalReference, ObjectReference, Profile, Release, ReleaseBinding, ReleaseBindingSpec};
-use solar_core::condition::{MAX_NOTE, fit_text};
 use solar_core::object::{Meta, ObjectName};
 use solar_core::overlay::Own;
-use solar_core::profile::{self, BindingOrder};
+use solar_core::profile::{self, BindingOrder, Hindrance, Hindrances};
 use solar_core::record::{ProfileRecord, ReleaseBindingRecord};
-use solar_core::routes::{ActorKind, PROFILE, PROFILE_BINDINGS};
-use solar_core::target::EventOrder;
+use solar_core::routes::{ActorKey, ActorKind, PROFILE, PROFILE_BINDINGS};
 use solar_core::world::IndexKey;
 
-use super::finalizers::{ensure, protect, remove_own};
+use super::finalizers::{ensure, or_keep, protect, remove_own};
 use super::object::{NoRequest, Pass, PassError, Reconcile};
-use super::own::{keep, observe};
+use super::own::{OwnWrite, keep, observe};
 use super::references::{controlled_by, reference};
 use super::system::Shared;
 use crate::adapters::kubernetes::{ApiError, Expect, Problem, Regarding};
+use crate::messages::object::Answer;
+
+/// How often it is looked whether a stranger has gone that has the name of a binding.
+const COLLISION_AGAIN: Duration = Duration::from_secs(60);
 
 /// Profiles.
 pub struct ProfileKind;
 
+/// Kept between passes.
+#[derive(Debug, Default)]
+pub struct Memory {
+    own: Option<Own<ProfileRecord>>,
+    /// What is in the way of its bindings, as far as it has been told.
+    hindrances: Hindrances,
+    /// Uid of the Profile that they are about.
+    uid: Box<str>,
+}
+
+impl OwnWrite<ProfileRecord> for Memory {
+    fn own(&mut self) -> &mut Option<Own<ProfileRecord>> {
+        &mut self.own
+    }
+}
+
 impl Reconcile for ProfileKind {
     const KIND: ActorKind = PROFILE;
     type Request = NoRequest;
-    type Memory = Option<Own<ProfileRecord>>;
+    type Memory = Memory;
     type Finding = ();
 
-    fn memory(_: &Shared, _: bool) -> Self::Memory {
-        None
+    fn memory(_: &Shared, _: bool) -> Memory {
+        Memory::default()
     }
 
     async fn reconcile(pass: &mut Pass<Self>) -> Result<Option<Duration>, PassError> {
         let Some(mut profile) = observe(pass) else { return Ok(None) };
+        take_in_answers(pass, &profile);
         let shared = pass.shared.clone();
         if profile.meta.terminating {
             // The bindings' own actors delete them; their end wakes this one.
@@ -49,29 +69,55 @@ impl Reconcile for ProfileKind {
             }
             return Ok(None);
         }
-        if let Some(held) = ensure::<Profile>(&shared, &profile.meta, PROFILE_FINALIZER).await? {
+        // What cannot be held now is tried again, and keeps nobody from reading why.
+        let mut failed = Ok(());
+        let held = ensure::<Profile>(&shared, &profile.meta, PROFILE_FINALIZER).await;
+        if let Some(held) = or_keep(held, &mut failed) {
             profile = keep(pass, &held);
         }
         let release = shared.cache.read().releases.get(&profile.release).map(|release| release.meta.clone());
         if let Some(release) = release {
-            protect::<Release>(&shared, &release, RELEASE_REF_FINALIZER).await?;
+            or_keep(protect::<Release>(&shared, &release, RELEASE_REF_FINALIZER).await, &mut failed);
         }
         let meta = &profile.meta;
-        let status = profile::status(&shared.cache.read(), &profile, shared.clock.wall());
+        let hindrances = pass.memory().hindrances.clone();
+        let status = profile::status(&shared.cache.read(), &profile, &hindrances, shared.clock.wall());
         if let Some(status) = status {
             let expect = Expect { uid: &meta.uid, resource_version: Some(&meta.resource_version) };
-            let api = &shared.api;
-            let written =
-                api.write_status::<Profile, _>(&pass.name, expect, &profile.status, &status).await?;
+            let written = pass.write_status::<Profile, _>(expect, &profile.status, &status).await?;
             if let Some(written) = written {
                 keep(pass, &written);
+                if let Some(warning) = profile::warning(&profile.status, &status) {
+                    shared.events.emit(Regarding::new("Profile", meta), warning);
+                }
             }
         }
-        Ok(None)
+        failed.map(|()| None)
     }
 
-    fn is_done(shared: &Shared, name: &ObjectName, _: &Self::Memory) -> bool {
+    fn is_done(shared: &Shared, name: &ObjectName, _: &Memory) -> bool {
         shared.cache.read().profiles.get(name).is_none()
+    }
+}
+
+/// Remembers what it was told of its bindings; another Profile of the same name begins anew.
+fn take_in_answers(pass: &mut Pass<ProfileKind>, profile: &ProfileRecord) {
+    let answers = std::mem::take(&mut pass.answers);
+    let mut memory = pass.memory();
+    if memory.uid != profile.meta.uid {
+        memory.uid = profile.meta.uid.clone();
+        memory.hindrances.clear();
+    }
+    for (from, (answer, _)) in answers {
+        match answer {
+            Answer::Hindered { uid, hindrance } if uid == profile.meta.uid => {
+                match hindrance {
+                    Some(hindrance) => memory.hindrances.insert(from.object, hindrance),
+                    None => memory.hindrances.remove(&from.object),
+                };
+            }
+            _ => {}
+        }
     }
 }
 
@@ -83,9 +129,8 @@ async fn has_bindings(pass: &Pass<ProfileKind>, profile: &ProfileRecord) -> Resu
     if pass.shared.cache.read().release_bindings.by(&watched).any(|binding| is_own(binding)) {
         return Ok(true);
     }
-    let (namespace, release) = (Some(&*pass.name.namespace), &profile.release.name);
-    let bindings =
-        pass.shared.api.list_by::<ReleaseBinding>(namespace, "spec.releaseRef.name", release).await?;
+    // Not by the Release that it names now: bindings of one that it named before may be left.
+    let bindings = pass.shared.api.list_in::<ReleaseBinding>(&pass.name.namespace).await?;
     let owned = bindings.iter().any(|binding| {
         let mut owners = binding.metadata.owner_references.iter().flatten();
         owners.any(|owner| *owner.uid == *profile.meta.uid)
@@ -97,39 +142,83 @@ async fn has_bindings(pass: &Pass<ProfileKind>, profile: &ProfileRecord) -> Resu
     Ok(false)
 }
 
+/// What each Profile has been told last of the binding of one Target, with its uid.
+pub type Told = BTreeMap<ObjectName, (Box<str>, Hindrance)>;
+
 /// The ReleaseBindings that Profiles want for one Target.
 pub struct ProfileBindingsKind;
 
 impl Reconcile for ProfileBindingsKind {
     const KIND: ActorKind = PROFILE_BINDINGS;
     type Request = NoRequest;
-    type Memory = ();
+    type Memory = Told;
     type Finding = ();
 
-    fn memory(_: &Shared, _: bool) {}
+    fn memory(_: &Shared, _: bool) -> Told {
+        Told::new()
+    }
 
     /// Every order is tried, also after one that failed: a Profile that is refused holds up no other.
     async fn reconcile(pass: &mut Pass<Self>) -> Result<Option<Duration>, PassError> {
         let orders = profile::decide(&pass.shared.cache.read(), &pass.name);
         let mut failed = Ok(());
+        let mut hindered = Told::new();
         for order in orders {
+            let profile = order.profile().clone();
             let done = perform(&pass.shared, &pass.name, order).await;
-            failed = failed.and(done);
+            let hindrance = match &done {
+                Ok(hindrance) => hindrance.clone(),
+                Err(error) => error.refusal().map(Hindrance::Refused),
+            };
+            if let Some(hindrance) = hindrance {
+                hindered.entry(profile.name).or_insert((profile.uid, hindrance));
+            }
+            failed = failed.and(done.map(drop));
         }
-        failed.map(|()| None)
+        let told = tell(pass, &hindered);
+        failed.and(told)?;
+        // Nobody tells of the end of a stranger: what it was for stands in nothing but its name.
+        let collides = hindered.values().any(|(_, it)| matches!(it, Hindrance::NameCollision(_)));
+        Ok(collides.then_some(COLLISION_AGAIN))
     }
 
-    fn is_done(_: &Shared, _: &ObjectName, (): &()) -> bool {
-        true
+    fn is_done(_: &Shared, _: &ObjectName, told: &Told) -> bool {
+        told.is_empty()
     }
 }
 
-async fn perform(shared: &Shared, target: &ObjectName, order: BindingOrder) -> Result<(), PassError> {
+/// Tells Profiles what is in the way of their bindings now, where that is news.
+fn tell(pass: &Pass<ProfileBindingsKind>, hindered: &Told) -> Result<(), PassError> {
+    let before = pass.memory().clone();
+    let gone = before.iter().filter(|(profile, _)| !hindered.contains_key(*profile));
+    let gone = gone.map(|(profile, (uid, _))| (profile, uid, None));
+    let news = hindered.iter().filter(|(profile, told)| before.get(*profile) != Some(*told));
+    let news = news.map(|(profile, (uid, hindrance))| (profile, uid, Some(hindrance.clone())));
+    for (profile, uid, hindrance) in gone.chain(news) {
+        let to = ActorKey::new(PROFILE, profile.clone());
+        let answer = Answer::Hindered { uid: uid.clone(), hindrance: hindrance.clone() };
+        pass.shared
+            .answer(&to, pass.key(), answer)
+            .map_err(|undelivered| PassError::Undelivered { to, undelivered })?;
+        match hindrance {
+            Some(hindrance) => pass.memory().insert(profile.clone(), (uid.clone(), hindrance)),
+            None => pass.memory().remove(profile),
+        };
+    }
+    Ok(())
+}
+
+/// Does what is ordered; answers what only a person can do.
+async fn perform(
+    shared: &Shared,
+    target: &ObjectName,
+    order: BindingOrder,
+) -> Result<Option<Hindrance>, PassError> {
     let result = match order {
         BindingOrder::Create { profile, name, release } => {
             shared.api.create(&binding(&profile, name, target, &release)).await.map(drop)
         }
-        BindingOrder::Correct { binding, release } => {
+        BindingOrder::Correct { binding, release, .. } => {
             let expect = Expect { uid: &binding.uid, resource_version: Some(&binding.resource_version) };
             let target_ref = reference(&binding.name.namespace, target);
             let change = json!({ "spec": {
@@ -139,25 +228,16 @@ async fn perform(shared: &Shared, target: &ObjectName, order: BindingOrder) -> R
             } });
             shared.api.merge::<ReleaseBinding>(&binding.name, expect, change).await.map(drop)
         }
-        BindingOrder::Delete { binding } => {
+        BindingOrder::Delete { binding, .. } => {
             let expect = Expect { uid: &binding.uid, resource_version: None };
             shared.api.delete::<ReleaseBinding>(&binding.name, expect).await.map(drop)
         }
-        BindingOrder::Collision { profile, with } => {
-            let note = format!(
-                "ReleaseBinding {with} was not made by this Profile and has the name of its binding of Target {target}: \
-                 delete it, and the Profile makes its own"
-            );
-            let order =
-                EventOrder { warning: true, reason: "NameCollision", note: fit_text(&note, MAX_NOTE) };
-            shared.events.emit(Regarding::new("Profile", &profile), order);
-            Ok(())
-        }
+        BindingOrder::Collision { with, .. } => return Ok(Some(Hindrance::collision(target, &with))),
     };
     match result {
         // The watch will show what is there.
-        Err(ApiError { problem: Problem::AlreadyExists, .. }) => Ok(()),
-        result => Ok(result?),
+        Err(ApiError { problem: Problem::AlreadyExists, .. }) => Ok(None),
+        result => Ok(result.map(|()| None)?),
     }
 }
 

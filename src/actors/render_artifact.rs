@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use serde_json::json;
+use solar_api::conditions::oci_cleanup;
 use solar_api::names::{REGISTRY_REF_FINALIZER, RENDER_ARTIFACT_FINALIZER};
 use solar_api::{Registry, RenderArtifact, RenderArtifactStatus, RenderBinding, Target};
 use solar_core::artifact::{self, ArtifactMemory, ArtifactStep, View};
@@ -258,6 +259,11 @@ async fn perform(pass: &mut Pass<RenderArtifactKind>, step: ArtifactStep) -> Res
             let wanted = RenderArtifactStatus { chart_url: Some(url), ..artifact.status.clone() };
             write_status(pass, &artifact, &wanted).await
         }
+        ArtifactStep::ForgetCleanupFailure => {
+            let mut wanted = artifact.status.clone();
+            wanted.conditions.retain(|condition| condition.type_ != oci_cleanup::TYPE);
+            write_status(pass, &artifact, &wanted).await
+        }
         ArtifactStep::DeleteSelf => {
             let meta = &artifact.meta;
             let expect = Expect { uid: &meta.uid, resource_version: Some(&meta.resource_version) };
@@ -283,19 +289,34 @@ async fn perform(pass: &mut Pass<RenderArtifactKind>, step: ArtifactStep) -> Res
             errands::let_go(pass, &artifact, &fault);
             Ok(())
         }
+        ArtifactStep::Yield(twin) => {
+            if !stays(pass, &twin).await? {
+                // The watch is behind the API server; its next event wakes nobody here, so the retry looks again.
+                return Err(PassError::Outdated(twin));
+            }
+            errands::yield_to(pass, &artifact, &twin);
+            Ok(())
+        }
         ArtifactStep::RemoveFinalizer => finish(pass, &artifact).await,
     }
+}
+
+/// Whether an artifact keeps its tag, by API read: it lives, or is bound.
+async fn stays(pass: &Pass<RenderArtifactKind>, name: &ObjectName) -> Result<bool, PassError> {
+    let api = &pass.shared.api;
+    let Some(artifact) = api.get::<RenderArtifact>(name).await? else { return Ok(false) };
+    if artifact.metadata.deletion_timestamp.is_none() {
+        return Ok(true);
+    }
+    let (namespace, field) = (Some(&*name.namespace), "spec.renderArtifactRef.name");
+    Ok(!api.list_by::<RenderBinding>(namespace, field, &name.name).await?.is_empty())
 }
 
 /// Reads artifact and bindings by API and keeps what is found.
 async fn read(pass: &Pass<RenderArtifactKind>) -> Result<(), PassError> {
     let before = view(pass);
     let artifact = pass.shared.api.get::<RenderArtifact>(&pass.name).await?;
-    let bindings = pass
-        .shared
-        .api
-        .list_by::<RenderBinding>(Some(&pass.name.namespace), "spec.renderArtifactRef.name", &pass.name.name)
-        .await?;
+    let bindings = bindings_of(&pass.shared, &pass.name).await?;
     match (&artifact, &before.artifact) {
         (Some(found), _) => keep_artifact(pass, found),
         (None, Some(known)) => keep_or_forget_artifact(pass, None, &known.meta.uid),
@@ -316,6 +337,14 @@ async fn read(pass: &Pass<RenderArtifactKind>) -> Result<(), PassError> {
     Ok(())
 }
 
+/// The bindings of `artifact`, by API read.
+async fn bindings_of(shared: &Shared, artifact: &ObjectName) -> Result<Vec<RenderBinding>, ApiError> {
+    shared
+        .api
+        .list_by::<RenderBinding>(Some(&artifact.namespace), "spec.renderArtifactRef.name", &artifact.name)
+        .await
+}
+
 /// Removes a binding whose owner is gone by API read, or is another of the same name.
 async fn check_owner(
     pass: &Pass<RenderArtifactKind>,
@@ -333,7 +362,7 @@ async fn check_owner(
         return Err(PassError::Outdated(binding.owner.clone()));
     }
     // Not by the name that a Target's binding has: whoever made this one may have called it anything.
-    let decision = artifact::release(&view(pass), binding);
+    let decision = artifact::release(&view(pass), vec![binding.clone()]);
     requests::let_go(pass, decision).await
 }
 
@@ -362,18 +391,7 @@ async fn delete_binding(
 
 /// Takes the finalizer off. A binding that somebody outside made meanwhile is told of; its owner binds and pushes again.
 async fn finish(pass: &Pass<RenderArtifactKind>, artifact: &RenderArtifactRecord) -> Result<(), PassError> {
-    let bindings = pass
-        .shared
-        .api
-        .list_by::<RenderBinding>(Some(&pass.name.namespace), "spec.renderArtifactRef.name", &pass.name.name)
-        .await?;
-    if let Some(binding) = bindings.first() {
-        let name = binding.metadata.name.as_deref().unwrap_or_default();
-        let note = format!(
-            "RenderBinding {name} appeared while the tag was deleted; its owner pushes the chart again"
-        );
-        emit(pass, artifact, EventOrder { warning: true, reason: "OCICleanupFailed", note });
-    }
+    let bindings = bindings_of(&pass.shared, &pass.name).await?;
     let meta = &artifact.meta;
     let patch = remove_finalizer(&meta.uid, &meta.finalizers, RENDER_ARTIFACT_FINALIZER, None);
     match pass.shared.api.patch::<RenderArtifact>(&meta.name, &patch).await {
@@ -384,6 +402,13 @@ async fn finish(pass: &Pass<RenderArtifactKind>, artifact: &RenderArtifactRecord
             keep_or_forget_artifact(pass, None, &meta.uid);
         }
         Err(error) => return Err(error.into()),
+    }
+    if let Some(binding) = bindings.first() {
+        let name = binding.metadata.name.as_deref().unwrap_or_default();
+        let note = format!(
+            "RenderBinding {name} appeared while the tag was deleted; its owner pushes the chart again"
+        );
+        emit(pass, artifact, EventOrder { warning: true, reason: "OCICleanupFailed", note });
     }
     Ok(())
 }

@@ -185,8 +185,7 @@ async fn write_status(
     event: Option<EventOrder>,
 ) -> Result<(), PassError> {
     let expect = Expect { uid: &task.meta.uid, resource_version: Some(&task.meta.resource_version) };
-    let written =
-        pass.shared.api.write_status::<RenderTask, _>(&pass.name, expect, &task.status, status).await?;
+    let written = pass.write_status::<RenderTask, _>(expect, &task.status, status).await?;
     if let Some(written) = written {
         let mut record = RenderTaskRecord::from(&written);
         record.seen_created = task.seen_created;

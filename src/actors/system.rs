@@ -255,16 +255,29 @@ impl Shared {
     /// Wakes the actor of `key`, which is made if there is none. A wake is never lost: what cannot be handed over is
     /// remembered by the directory or by the actor's own mark.
     pub fn wake(self: &Arc<Self>, key: &ActorKey, cause: Cause) {
-        metrics::counter!("solar_wakes_total", "kind" => key.kind.0, "cause" => cause.as_str()).increment(1);
+        Self::count_wake(key.kind, cause);
         match self.directory.say(self, key, |addr| addr.wake(cause)) {
             Ok(()) | Err(Undelivered::Full | Undelivered::Ending | Undelivered::NoSuchKind) => {}
         }
+    }
+
+    /// Counts a wake.
+    pub(super) fn count_wake(kind: ActorKind, cause: Cause) {
+        metrics::counter!("solar_wakes_total", "kind" => kind.0, "cause" => cause.as_str()).increment(1);
     }
 
     /// Wakes all of `keys`, in their order.
     pub fn wake_all(self: &Arc<Self>, keys: &BTreeSet<ActorKey>, cause: Cause) {
         for key in keys {
             self.wake(key, cause);
+        }
+    }
+
+    /// Tells the keeper of a status that the watch shows another one, in `version` of the object. Its own writes lead to
+    /// nothing.
+    pub fn tell_of_status(self: &Arc<Self>, keeper: &ActorKey, version: u64) {
+        match self.directory.say(self, keeper, |addr| addr.show_status(version)) {
+            Ok(()) | Err(Undelivered::Full | Undelivered::Ending | Undelivered::NoSuchKind) => {}
         }
     }
 

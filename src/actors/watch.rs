@@ -234,8 +234,11 @@ impl Stream {
         match object.try_parse::<K>() {
             Ok(object) => {
                 // What is seen while another process leads was seen by that one.
-                let live = live && self.shared.leads();
-                let concerned = self.shared.cache.apply(R::from(&object), live);
+                let leads = self.shared.leads();
+                let (concerned, keeper) = self.shared.cache.apply(R::from(&object), live && leads);
+                if let Some(keeper) = keeper.filter(|keeper| leads && !concerned.contains(keeper)) {
+                    self.shared.tell_of_status(&keeper, meta.version());
+                }
                 self.shared.wake_all(&concerned, Cause::Change);
             }
             Err(error) => {

@@ -2,6 +2,7 @@
 
 use actix::Message;
 use solar_core::availability::Checked;
+use solar_core::profile::Hindrance;
 use solar_core::render_task::JobOutcome;
 use solar_core::routes::ActorKey;
 use solar_core::target::BindAnswer;
@@ -25,6 +26,8 @@ pub enum Cause {
     Errand,
     /// The last pass failed, or the actor was restarted.
     Retry,
+    /// Somebody else wrote the object's status.
+    Edit,
 }
 
 impl Cause {
@@ -37,6 +40,7 @@ impl Cause {
             Self::Request => "request",
             Self::Errand => "errand",
             Self::Retry => "retry",
+            Self::Edit => "edit",
         }
     }
 }
@@ -48,6 +52,11 @@ pub struct Woken {
     /// The cause of the first of them.
     pub cause: Cause,
 }
+
+/// The watch shows a status that this actor may not have written.
+#[derive(Clone, Copy, Debug, Message)]
+#[rtype(result = "()")]
+pub struct StatusShown;
 
 /// An answer to an earlier request; the last from each correspondent is kept for the next pass.
 #[derive(Clone, Debug, Message)]
@@ -66,6 +75,13 @@ pub enum Answer {
     Bind(BindAnswer),
     /// A RenderArtifact's actor: the binding is gone.
     Unbound,
+    /// The actor of a Target's bindings, to a Profile.
+    Hindered {
+        /// Uid of the Profile that is meant.
+        uid: Box<str>,
+        /// What is in the way now; `None`: nothing any more.
+        hindrance: Option<Hindrance>,
+    },
     /// The registry actor, to a CheckManifest.
     Check(CheckAdmission),
     /// The registry actor: the check ended.

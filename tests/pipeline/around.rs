@@ -6,6 +6,7 @@ use std::time::Duration;
 use kube_embedded::{Fault, FaultPlan, FaultRule, Verb, WatchFault};
 use serde_json::{Value, json};
 use solar_api::names as finalizers;
+use solar_core::object::ObjectName;
 
 use crate::scene::{self, HERE, object};
 use crate::support::{Simulation, on_paused_time};
@@ -386,6 +387,103 @@ fn a_target_that_changes_while_its_binding_is_being_made_is_bound_as_it_is_now()
         .await;
         scene::pass(Duration::from_secs(600)).await;
         assert_eq!(bound(&sim), set(&["t0 web"]));
+        sim.shut_down().await;
+    });
+}
+
+/// The number of times that people were told this of the Profile.
+fn told(sim: &Simulation, reason: &str) -> u64 {
+    let of_profile = |it: &Value| it["involvedObject"]["kind"] == "Profile" && it["reason"] == reason;
+    sim.server.objects("Event").filter(of_profile).map(|it| it["series"]["count"].as_u64().unwrap_or(1)).sum()
+}
+
+#[test]
+fn a_profile_whose_bindings_are_refused_says_so_with_the_mend_until_they_are_not() {
+    let rows = [
+        (
+            403,
+            "Forbidden",
+            "exceeded quota: bindings, requested: 1, used: 9, limited: 9",
+            "a quota or a policy",
+        ),
+        (422, "Invalid", "spec.targetRef.name: Invalid value: not on a Friday", "not on a Friday"),
+        (400, "BadRequest", "admission webhook \"names\" denied the request: no", "denied the request"),
+    ];
+    for (code, reason, message, said) in rows {
+        on_paused_time(move || async move {
+            let mut sim = scene::ready().await;
+            install_labelled(&sim, "good", "canary");
+            install_labelled(&sim, "bad", "canary");
+            let refusal = FaultRule::new(Fault::status(code, reason, message)).verb(Verb::Create);
+            sim.server.add_fault(refusal.resource("releasebindings"));
+            sim.server.install(profile("canary", "web", json!({ "ring": "canary" }))).unwrap();
+            until_says(&sim, "Profile", "canary", "Ready", "False BindingRefused").await;
+            let message = |sim: &Simulation| sim.condition("Profile", "fleet", "canary", "Ready").unwrap().2;
+            sim.until("both are counted", |sim| message(sim).ends_with("so it is with one more Target"))
+                .await;
+            let of_binding = "create ReleaseBinding fleet/canary-bad-";
+            assert!(message(&sim).contains(said) && message(&sim).contains(of_binding), "{}", message(&sim));
+            // It does not say otherwise in between, nor does the next process.
+            let since = |sim: &Simulation| {
+                let profile = sim.server.get_object("Profile", "fleet", "canary").unwrap();
+                profile["status"]["conditions"][0]["lastTransitionTime"].clone()
+            };
+            let said_since = since(&sim);
+            scene::pass(Duration::from_secs(1_800)).await;
+            assert_eq!(since(&sim), said_since);
+            scene::kill_and_start(&mut sim, "controller", "next", crate::support::options());
+            scene::pass(Duration::from_secs(600)).await;
+            assert_eq!(since(&sim), said_since);
+            assert!(message(&sim).ends_with("so it is with one more Target"), "{}", message(&sim));
+            sim.server.set_faults(FaultPlan::new());
+            until_says(&sim, "Profile", "canary", "Ready", "True Bound").await;
+            assert_eq!(bound(&sim), set(&["bad web", "good web"]));
+            sim.shut_down().await;
+        });
+    }
+}
+
+#[test]
+fn a_profile_says_once_that_a_stranger_has_the_name_of_its_binding_and_makes_its_own_when_that_has_gone() {
+    on_paused_time(|| async {
+        let mut sim = scene::ready().await;
+        install_labelled(&sim, "two", "other");
+        sim.server.install(profile("canary", "web", json!({ "ring": "canary" }))).unwrap();
+        until_says(&sim, "Profile", "canary", "Ready", "True Bound").await;
+        let uid = sim.server.get_object("Profile", "fleet", "canary").unwrap()["metadata"]["uid"].clone();
+        let target = ObjectName::new("fleet", "two");
+        let name = solar_core::names::profile_binding("canary", uid.as_str().unwrap(), &target);
+        let spec = json!({ "targetRef": { "name": "elsewhere" }, "releaseRef": { "name": "web" } });
+        sim.server.install(object("ReleaseBinding", "fleet", &name, spec)).unwrap();
+        let ring = |ring: &str| json!({ "metadata": { "labels": { "ring": ring } } });
+        sim.patch("targets", "fleet", "two", ring("canary")).await;
+        until_says(&sim, "Profile", "canary", "Ready", "False NameCollision").await;
+        let (.., message) = sim.condition("Profile", "fleet", "canary", "Ready").unwrap();
+        assert!(message.contains(&name) && message.contains("delete it"), "{message}");
+        // Whatever wakes it, also in the next process, it has been said.
+        for zone in 0..5 {
+            sim.patch(
+                "targets",
+                "fleet",
+                "two",
+                json!({ "metadata": { "labels": { "zone": zone.to_string() } } }),
+            )
+            .await;
+            scene::pass(Duration::from_secs(90)).await;
+        }
+        scene::kill_and_start(&mut sim, "controller", "next", crate::support::options());
+        scene::pass(Duration::from_secs(600)).await;
+        assert_eq!(says(&sim, "Profile", "canary", "Ready"), "False NameCollision");
+        assert_eq!(told(&sim, "NameCollision"), 1);
+        // One that is not selected any more is in nobody's way.
+        sim.patch("targets", "fleet", "two", ring("other")).await;
+        until_says(&sim, "Profile", "canary", "Ready", "True Bound").await;
+        sim.patch("targets", "fleet", "two", ring("canary")).await;
+        until_says(&sim, "Profile", "canary", "Ready", "False NameCollision").await;
+        sim.until("it is another state", |sim| told(sim, "NameCollision") == 2).await;
+        sim.delete(&format!("{HERE}/releasebindings/{name}")).await;
+        until_says(&sim, "Profile", "canary", "Ready", "True Bound").await;
+        assert_eq!(bound(&sim), set(&["two web"]));
         sim.shut_down().await;
     });
 }

@@ -3,16 +3,21 @@
 mod around;
 mod artifacts;
 mod bad_input;
+mod edits;
 mod failures;
+mod jobs;
+mod leftovers;
 mod namespaces;
 mod nonsense;
 mod price;
 mod protection;
 mod protocol;
+mod refusals;
 mod scene;
 mod strangers;
 #[path = "../support/mod.rs"]
 mod support;
+mod takeover;
 mod targets;
 mod untagging;
 mod wakes;

@@ -212,6 +212,64 @@ fn what_another_manager_or_an_older_version_left_is_adopted_without_a_push_and_w
     }
 }
 
+/// The tag is one, and each artifact that stands for it may be the last.
+#[test]
+fn an_artifact_whose_host_an_earlier_manager_spelt_otherwise_goes_without_the_tag() {
+    for base_url in [format!("oci://{REGISTRY}"), format!("http://{REGISTRY}/"), format!("{REGISTRY}/")] {
+        on_paused_time(move || async move {
+            let mut sim = ready().await;
+            let tags = sim.store.all_tags();
+            sim.server.fence("controller");
+            sim.store.fence("controller");
+            // Its artifact and binding in the place of ours, under the names that they have with that spelling.
+            let mut artifact = release_artifact(&sim);
+            let ours = named(&artifact);
+            let (repository, tag) = (artifact["spec"]["repository"].clone(), artifact["spec"]["tag"].clone());
+            let theirs = solar_core::names::artifact(
+                "fleet",
+                &base_url,
+                repository.as_str().unwrap(),
+                tag.as_str().unwrap(),
+            );
+            assert_ne!(ours, theirs);
+            let named_binding = |it: &Value| it["spec"]["renderArtifactRef"]["name"] == *ours;
+            let mut binding = sim.server.objects("RenderBinding").find(named_binding).unwrap();
+            for path in [format!("renderbindings/{}", named(&binding)), format!("renderartifacts/{ours}")] {
+                let none = json!({ "metadata": { "finalizers": null } });
+                let (plural, name) = path.split_once('/').unwrap();
+                sim.patch(plural, "fleet", name, none).await;
+                sim.delete(&format!("{HERE}/{path}")).await;
+            }
+            for object in [&mut artifact, &mut binding] {
+                for field in ["resourceVersion", "uid", "creationTimestamp", "generation", "managedFields"] {
+                    object["metadata"].as_object_mut().unwrap().remove(field);
+                }
+            }
+            artifact["metadata"]["name"] = json!(theirs);
+            artifact["spec"]["baseURL"] = json!(base_url);
+            binding["metadata"]["name"] = json!(solar_core::names::binding(&theirs, "one"));
+            binding["spec"]["renderArtifactRef"]["name"] = json!(theirs);
+            sim.server.install(artifact).unwrap();
+            sim.server.install(binding).unwrap();
+            sim.store.clear_log();
+            kill_and_start(&mut sim, "controller", "next", options());
+            sim.until("theirs has gone", |sim| {
+                sim.server.get_object("RenderArtifact", "fleet", &theirs).is_none()
+            })
+            .await;
+            pass(Duration::from_secs(1_200)).await;
+            assert!(is_ready(&sim, "one"), "{base_url}: {}", sim.describe());
+            assert_eq!(sim.store.all_tags(), tags, "{base_url}");
+            assert_eq!(sim.store.count(RegistryOperation::PutManifest), 0, "{base_url}");
+            assert_eq!(sim.store.count(RegistryOperation::DeleteTag), 0, "{base_url}");
+            assert!(sim.server.get_object("RenderArtifact", "fleet", &ours).is_some(), "{base_url}");
+            delete_target(&sim, "one").await;
+            until_all_gone(&sim).await;
+            sim.shut_down().await;
+        });
+    }
+}
+
 // ---- made by a person ----
 
 #[test]

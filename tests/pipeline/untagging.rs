@@ -9,9 +9,9 @@ use solar_controller::adapters::oci::{Artifact, Digest, Endpoint, OciRegistry as
 use solar_controller::dev::registry::{Access, Behaviour, Fault, RegistryOperation};
 
 use crate::scene::{
-    HERE, RELEASE, Traffic, add_sibling, assert_sibling_lives, delete_target, install_platform,
-    install_target, is_ready, kill_and_start, pass, ready, registry, secret, tag, until_all_gone,
-    until_cleanup_fails,
+    HERE, RELEASE, Traffic, add_sibling, assert_sibling_lives, cleanup_failure, delete_target,
+    install_platform, install_target, is_ready, kill_and_start, pass, ready, registry, secret, tag,
+    until_all_gone, until_cleanup_fails,
 };
 use crate::support::{Simulation, on_paused_time, options};
 
@@ -202,8 +202,10 @@ fn a_tag_that_the_registry_cannot_delete_is_bound_again_by_a_new_target_without_
                 pushes + 1,
                 "the bootstrap chart and nothing else"
             );
+            assert_eq!(cleanup_failure(&sim), None, "what is in use is not said to have failed");
             pass(Duration::from_secs(3_600)).await;
             assert_eq!(tag(&sim), tag_before, "it stays while it is bound");
+            assert_eq!(cleanup_failure(&sim), None, "nor later");
             sim.store.set_behaviour(Behaviour::default());
             delete_target(&sim, "two").await;
             until_all_gone(&sim).await;

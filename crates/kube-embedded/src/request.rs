@@ -76,6 +76,8 @@ pub struct RequestInfo {
     pub namespace: Arc<str>,
     /// Name of the object: from the path, from the JSON body of a create, or from the `metadata.name` of a field selector.
     pub name: Arc<str>,
+    /// The field selector of a list or watch, as it was sent.
+    pub field_selector: Arc<str>,
     /// The path without its query.
     pub path: Arc<str>,
 }

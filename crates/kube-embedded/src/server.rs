@@ -532,6 +532,7 @@ impl Inner {
             subresource: "".into(),
             namespace: namespace.into(),
             name: crate::meta::text(object, "name").into(),
+            field_selector: "".into(),
             path: "".into(),
         };
         Ok(Target {

@@ -88,6 +88,10 @@ pub mod profile_ready {
     pub const INVALID_SELECTOR: &str = "InvalidSelector";
     /// The Release does not exist.
     pub const RELEASE_NOT_FOUND: &str = "ReleaseNotFound";
+    /// Another object has the name of a binding.
+    pub const NAME_COLLISION: &str = "NameCollision";
+    /// The API server refuses a binding.
+    pub const BINDING_REFUSED: &str = "BindingRefused";
 }
 
 /// `TargetResolved` of a ReleaseBinding or RegistryBinding.

@@ -8,7 +8,7 @@
 //! | [`object`], [`record`], [`world`], [`overlay`] | what is known: slim records of objects, with indexes by reference |
 //! | [`hash`], [`fit`], [`host`], [`names`], [`oci_name`], [`layout`], [`content`] | what things are called, and when two are the same |
 //! | [`grant`], [`pull_secret`], [`selector`], [`resolver`] | which releases reach a Target, and with which pull secrets |
-//! | [`condition`] | how a condition changes |
+//! | [`condition`], [`status_edits`] | how a condition changes, and when a status that somebody else wrote is put right |
 //! | [`credential`] | which credentials a Secret holds for a host |
 //! | [`backoff`], [`schedule`] | how long to wait after a failure, and when something is looked at again and again |
 //! | [`target`] | what a Target needs next |
@@ -48,5 +48,6 @@ pub mod resolver;
 pub mod routes;
 pub mod schedule;
 pub mod selector;
+pub mod status_edits;
 pub mod target;
 pub mod world;

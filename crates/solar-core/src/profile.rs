@@ -2,7 +2,7 @@
 //!
 //! A Profile's bindings are decided Target by Target, so that a label that changes costs work for its Target only.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -15,6 +15,7 @@ use crate::names;
 use crate::object::{Meta, ObjectName};
 use crate::record::{GrantRecord, ProfileRecord, ReleaseBindingRecord, TargetRecord};
 use crate::selector;
+use crate::target::EventOrder;
 use crate::world::{IndexKey, World};
 
 /// What is to be done for one Target.
@@ -31,6 +32,8 @@ pub enum BindingOrder {
     },
     /// Let the binding name this Release and the Target again.
     Correct {
+        /// Its Profile.
+        profile: Meta,
         /// The binding.
         binding: Meta,
         /// The Release.
@@ -38,6 +41,8 @@ pub enum BindingOrder {
     },
     /// Delete the binding.
     Delete {
+        /// Its Profile.
+        profile: Meta,
         /// The binding.
         binding: Meta,
     },
@@ -49,6 +54,53 @@ pub enum BindingOrder {
         with: ObjectName,
     },
 }
+
+impl BindingOrder {
+    /// The Profile that the order is for.
+    pub fn profile(&self) -> &Meta {
+        match self {
+            Self::Create { profile, .. }
+            | Self::Correct { profile, .. }
+            | Self::Delete { profile, .. }
+            | Self::Collision { profile, .. } => profile,
+        }
+    }
+}
+
+/// Why the binding of a Target is not as its Profile wants it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Hindrance {
+    /// Another object has its name, as this sentence says with the mend.
+    NameCollision(String),
+    /// The API server will not do it, as this sentence says.
+    Refused(String),
+}
+
+impl Hindrance {
+    /// The collision of the binding of `target` with the object `with`.
+    pub fn collision(target: &ObjectName, with: &ObjectName) -> Self {
+        Self::NameCollision(format!(
+            "ReleaseBinding {with} was not made by this Profile and has the name of its binding of Target {target}: \
+             delete it, and the Profile makes its own"
+        ))
+    }
+
+    fn reason(&self) -> &'static str {
+        match self {
+            Self::NameCollision(_) => reason::NAME_COLLISION,
+            Self::Refused(_) => reason::BINDING_REFUSED,
+        }
+    }
+
+    fn sentence(&self) -> &str {
+        match self {
+            Self::NameCollision(sentence) | Self::Refused(sentence) => sentence,
+        }
+    }
+}
+
+/// What a Profile has been told, by Target.
+pub type Hindrances = BTreeMap<ObjectName, Hindrance>;
 
 /// The namespaces whose Targets the Profiles of `namespace` may select: their own, and those that grant it.
 pub fn scope(world: &World, namespace: &Arc<str>) -> BTreeSet<Arc<str>> {
@@ -101,8 +153,9 @@ pub fn decide(world: &World, name: &ObjectName) -> Vec<BindingOrder> {
     for binding in
         bindings.filter(|binding| !binding.meta.terminating && !settled.contains(&binding.meta.name))
     {
-        if is_unwanted(world, binding, name) {
-            orders.push(BindingOrder::Delete { binding: binding.meta.clone() });
+        if let Some(profile) = who_does_not_want(world, binding, name) {
+            orders
+                .push(BindingOrder::Delete { profile: profile.meta.clone(), binding: binding.meta.clone() });
         }
     }
     orders
@@ -137,8 +190,11 @@ fn wanted(
         return Some(BindingOrder::Collision { profile: profile.meta.clone(), with: name.clone() });
     }
     let is_right = binding.target == *target && binding.release == profile.release;
-    (may_bind && !is_right && !binding.meta.terminating)
-        .then(|| BindingOrder::Correct { binding: binding.meta.clone(), release: profile.release.clone() })
+    (may_bind && !is_right && !binding.meta.terminating).then(|| BindingOrder::Correct {
+        profile: profile.meta.clone(),
+        binding: binding.meta.clone(),
+        release: profile.release.clone(),
+    })
 }
 
 /// The deletion of a binding that `profile` has made for `target`, which it does not select, and that names another one.
@@ -153,27 +209,35 @@ fn astray(
         && binding.profile() == Some((profile.meta.name.clone(), &profile.meta.uid))
         && !binding.meta.terminating
         && selector::validate(&profile.selector).is_ok();
-    is_astray.then(|| BindingOrder::Delete { binding: binding.meta.clone() })
+    is_astray.then(|| BindingOrder::Delete { profile: profile.meta.clone(), binding: binding.meta.clone() })
 }
 
-/// Whether a Profile has made `binding` for `target` and does not want it any more. A selector that cannot be asked
+/// The Profile that has made `binding` for `target` and does not want it any more. A selector that cannot be asked
 /// takes nothing away. What somebody pointed at another Target is left to the one that its name was made for.
-fn is_unwanted(world: &World, binding: &ReleaseBindingRecord, target: &ObjectName) -> bool {
-    let Some((name, uid)) = binding.profile() else { return false };
+fn who_does_not_want<'a>(
+    world: &'a World,
+    binding: &ReleaseBindingRecord,
+    target: &ObjectName,
+) -> Option<&'a ProfileRecord> {
+    let (name, uid) = binding.profile()?;
     // Where the Profile is gone, so is the binding soon, by its owner reference.
-    let Some(profile) = world.profiles.get(&name).filter(|profile| *profile.meta.uid == *uid) else {
-        return false;
-    };
-    profile.meta.terminating
+    let profile = world.profiles.get(&name).filter(|profile| *profile.meta.uid == *uid)?;
+    let is_unwanted = profile.meta.terminating
         || (selector::validate(&profile.selector).is_ok()
-            && binding_name(profile, target) == binding.meta.name)
+            && binding_name(profile, target) == binding.meta.name);
+    is_unwanted.then_some(&**profile)
 }
 
 /// The status that follows; `None` when it is the stored one.
-pub fn status(world: &World, profile: &ProfileRecord, now: Timestamp) -> Option<api::ProfileStatus> {
+pub fn status(
+    world: &World,
+    profile: &ProfileRecord,
+    hindrances: &Hindrances,
+    now: Timestamp,
+) -> Option<api::ProfileStatus> {
     let stored = &profile.status;
-    let conditions =
-        condition::updated(&stored.conditions, &[ready(world, profile)], profile.meta.generation, now);
+    let ready = ready(world, profile, hindrances);
+    let conditions = condition::updated(&stored.conditions, &[ready], profile.meta.generation, now);
     let bound = world.release_bindings.count(&IndexKey::Profile(profile.meta.name.clone()));
     let matched_targets = i64::try_from(bound).unwrap_or(i64::MAX);
     if conditions.is_none() && matched_targets == stored.matched_targets {
@@ -183,7 +247,7 @@ pub fn status(world: &World, profile: &ProfileRecord, now: Timestamp) -> Option<
     Some(api::ProfileStatus { matched_targets, conditions })
 }
 
-fn ready(world: &World, profile: &ProfileRecord) -> Wanted {
+fn ready(world: &World, profile: &ProfileRecord, hindrances: &Hindrances) -> Wanted {
     if let Err(error) = selector::validate(&profile.selector) {
         let message = format!(
             "spec.targetSelector.{error}; the Targets that are bound stay bound, and no other is until it is corrected"
@@ -198,6 +262,57 @@ fn ready(world: &World, profile: &ProfileRecord) -> Wanted {
         );
         return Wanted::no(reason::TYPE, reason::RELEASE_NOT_FOUND, message);
     }
+    if let Some(wanted) = hindered(hindrances).or_else(|| still_hindered(world, profile)) {
+        return wanted;
+    }
     let message = format!("The selected Targets are bound to Release {}", profile.release);
     Wanted::yes(reason::TYPE, reason::BOUND, message)
+}
+
+/// What is said of hindrances: a collision first, and the Target of the lowest name.
+fn hindered(hindrances: &Hindrances) -> Option<Wanted> {
+    let mut all: Vec<&Hindrance> = hindrances.values().collect();
+    all.sort_by_key(|hindrance| matches!(hindrance, Hindrance::Refused(_)));
+    let (first, more) = all.split_first()?;
+    let message = match more.len() {
+        0 => first.sentence().to_owned(),
+        1 => format!("{}; so it is with one more Target", first.sentence()),
+        more => format!("{}; so it is with {more} more Targets", first.sentence()),
+    };
+    Some(Wanted::no(reason::TYPE, first.reason(), message))
+}
+
+/// What an earlier process, or an earlier try, has said of hindrances, while a Target that it may speak of is unbound and
+/// nothing else is known yet.
+fn still_hindered(world: &World, profile: &ProfileRecord) -> Option<Wanted> {
+    let stored = condition::find(&profile.status.conditions, reason::TYPE)?;
+    let known = [reason::NAME_COLLISION, reason::BINDING_REFUSED]
+        .into_iter()
+        .find(|known| stored.reason == *known)?;
+    has_unbound(world, profile).then(|| Wanted::no(reason::TYPE, known, stored.message.clone()))
+}
+
+/// Whether something about a binding of `profile` is still to be done. Walks the Targets that it may select.
+fn has_unbound(world: &World, profile: &ProfileRecord) -> bool {
+    let targets = scope(world, &profile.meta.name.namespace).into_iter();
+    let mut targets = targets.flat_map(|namespace| world.targets.by(&IndexKey::Namespace(namespace)));
+    targets.any(|target| {
+        let name = &target.meta.name;
+        selects(profile, Some(target))
+            && wanted(world, profile, name, Some(target), &binding_name(profile, name)).is_some()
+    })
+}
+
+/// The warning that a status which follows `stored` is worth.
+pub fn warning(stored: &api::ProfileStatus, status: &api::ProfileStatus) -> Option<EventOrder> {
+    let ready = condition::find(&status.conditions, reason::TYPE)?;
+    let before = condition::find(&stored.conditions, reason::TYPE);
+    let is_told =
+        before.is_some_and(|before| before.reason == ready.reason && before.message == ready.message);
+    let is_collision = ready.reason == reason::NAME_COLLISION && !is_told;
+    is_collision.then(|| EventOrder {
+        warning: true,
+        reason: reason::NAME_COLLISION,
+        note: condition::fit_text(&ready.message, condition::MAX_NOTE),
+    })
 }

@@ -88,8 +88,22 @@ pub trait Routed: Kept {
     /// Adds whoever is concerned by the change from `old` to `new`; `world` holds the new state.
     fn concerned(world: &World, old: Option<&Self>, new: Option<&Self>, to: &mut Concerned);
 
+    /// The kind of the actor that keeps the object's status and puts it right when somebody else wrote it.
+    const KEEPER: Option<ActorKind> = None;
+
+    /// Whether both have the same status.
+    fn has_status_of(&self, _other: &Self) -> bool {
+        true
+    }
+
     /// Called once before a record enters the world, `live` when the watch told of a change and not of a list.
     fn entering(&mut self, _old: Option<&Self>, _live: bool) {}
+}
+
+/// The actor that keeps the status of an object which changed from `old` to `new`, where the status is another.
+pub fn keeper_of_status<R: Routed>(old: Option<&R>, new: &R) -> Option<ActorKey> {
+    let old = old.filter(|old| old.meta().uid == new.meta().uid && !new.has_status_of(old))?;
+    R::KEEPER.map(|kind| ActorKey::new(kind, old.meta().name.clone()))
 }
 
 fn add(to: &mut Concerned, kind: ActorKind, object: &ObjectName) {
@@ -135,6 +149,12 @@ fn appeared_or_went(old: Option<&Meta>, new: Option<&Meta>) -> bool {
 }
 
 impl Routed for TargetRecord {
+    const KEEPER: Option<ActorKind> = Some(TARGET);
+
+    fn has_status_of(&self, other: &Self) -> bool {
+        self.status == other.status
+    }
+
     fn concerned(world: &World, old: Option<&Self>, new: Option<&Self>, to: &mut Concerned) {
         let Some(name) = old.or(new).map(|target| target.meta.name.clone()) else { return };
         let metas = (old.map(|t| &t.meta), new.map(|t| &t.meta));
@@ -192,6 +212,12 @@ fn held_changed(old: Option<&Meta>, new: Option<&Meta>, finalizer: &str) -> bool
 }
 
 impl Routed for ReleaseBindingRecord {
+    const KEEPER: Option<ActorKind> = Some(RELEASE_BINDING);
+
+    fn has_status_of(&self, other: &Self) -> bool {
+        self.conditions == other.conditions
+    }
+
     fn concerned(_: &World, old: Option<&Self>, new: Option<&Self>, to: &mut Concerned) {
         let metas = (old.map(|b| &b.meta), new.map(|b| &b.meta));
         let touched = touched(metas.0, metas.1);
@@ -216,6 +242,12 @@ impl Routed for ReleaseBindingRecord {
 }
 
 impl Routed for ReleaseRecord {
+    const KEEPER: Option<ActorKind> = Some(RELEASE);
+
+    fn has_status_of(&self, other: &Self) -> bool {
+        self.status == other.status
+    }
+
     fn concerned(world: &World, old: Option<&Self>, new: Option<&Self>, to: &mut Concerned) {
         let Some(name) = old.or(new).map(|release| release.meta.name.clone()) else { return };
         let metas = (old.map(|r| &r.meta), new.map(|r| &r.meta));
@@ -323,6 +355,12 @@ impl Routed for RegistryRecord {
 }
 
 impl Routed for RegistryBindingRecord {
+    const KEEPER: Option<ActorKind> = Some(REGISTRY_BINDING);
+
+    fn has_status_of(&self, other: &Self) -> bool {
+        self.conditions == other.conditions
+    }
+
     fn concerned(_: &World, old: Option<&Self>, new: Option<&Self>, to: &mut Concerned) {
         if touched(old.map(|b| &b.meta), new.map(|b| &b.meta)) {
             for binding in old.iter().chain(&new) {
@@ -335,6 +373,12 @@ impl Routed for RegistryBindingRecord {
 }
 
 impl Routed for ProfileRecord {
+    const KEEPER: Option<ActorKind> = Some(PROFILE);
+
+    fn has_status_of(&self, other: &Self) -> bool {
+        self.status == other.status
+    }
+
     fn concerned(world: &World, old: Option<&Self>, new: Option<&Self>, to: &mut Concerned) {
         protect(to, Protected::Release, old, new, |profile| Some(profile.release.clone()));
         let Some(profile) = new.or(old) else { return };
@@ -414,6 +458,12 @@ fn granted(
 }
 
 impl Routed for RenderTaskRecord {
+    const KEEPER: Option<ActorKind> = Some(RENDER_TASK);
+
+    fn has_status_of(&self, other: &Self) -> bool {
+        self.status == other.status
+    }
+
     fn concerned(_: &World, old: Option<&Self>, new: Option<&Self>, to: &mut Concerned) {
         let metas = (old.map(|t| &t.meta), new.map(|t| &t.meta));
         let touched = touched(metas.0, metas.1) || old.map(|t| &t.controller) != new.map(|t| &t.controller);
@@ -438,13 +488,17 @@ impl Routed for RenderTaskRecord {
 }
 
 impl Routed for RenderArtifactRecord {
+    const KEEPER: Option<ActorKind> = Some(RENDER_ARTIFACT);
+
+    fn has_status_of(&self, other: &Self) -> bool {
+        self.status == other.status
+    }
+
     fn concerned(world: &World, old: Option<&Self>, new: Option<&Self>, to: &mut Concerned) {
         let Some(name) = old.or(new).map(|artifact| artifact.meta.name.clone()) else { return };
         let metas = (old.map(|a| &a.meta), new.map(|a| &a.meta));
         let touched = touched(metas.0, metas.1);
-        let url = |artifact: &Self| artifact.status.chart_url.clone();
-        let spoilt = old.and_then(url) != new.and_then(url) && new.is_some_and(|new| !new.has_its_address());
-        if touched || spoilt {
+        if touched {
             add(to, RENDER_ARTIFACT, &name);
         }
         let digest = |artifact: &Self| artifact.status.digest.clone();

@@ -11,12 +11,14 @@ use kube::{Client, Config};
 use rcgen::KeyPair;
 use serde_json::json;
 
-use crate::pki::Authority;
+use crate::pki::{Authority, Signer};
 use crate::process::{Process, free_port};
 use crate::{guardian, tools};
 
 /// The user that may do everything.
 pub const ADMIN: &str = "admin";
+/// Who gives the tokens of service accounts.
+const ISSUER: &str = "https://localhost";
 
 /// How a cluster is to be.
 #[derive(Debug)]
@@ -76,6 +78,7 @@ pub struct Cluster {
     controllers_port: u16,
     users: Vec<String>,
     has_controllers: bool,
+    accounts: Signer,
     /// etcd. To start it and wait: [`Self::start_etcd`].
     pub etcd: Process,
     /// kube-apiserver. To start it and wait: [`Self::start_api`].
@@ -115,6 +118,7 @@ impl Cluster {
             .collect();
         fs::write(folder.join("tokens.csv"), tokens.concat()).expect("a writable folder");
         let pair = KeyPair::generate().expect("a key");
+        let accounts = Signer::new(&pair, &json!({ "alg": "ES256", "typ": "JWT" }));
         fs::write(folder.join("accounts.key"), pair.serialize_pem()).expect("a writable folder");
         fs::write(folder.join("accounts.pub"), pair.public_key_pem()).expect("a writable folder");
         for (name, _) in &builder.users {
@@ -147,7 +151,7 @@ impl Cluster {
                 format!("--tls-private-key-file={}", server.key.display()),
                 format!("--client-ca-file={}", authority.certificate.display()),
                 format!("--token-auth-file={}", file("tokens.csv")),
-                "--service-account-issuer=https://localhost".to_owned(),
+                format!("--service-account-issuer={ISSUER}"),
                 format!("--service-account-key-file={}", file("accounts.pub")),
                 format!("--service-account-signing-key-file={}", file("accounts.key")),
                 "--authorization-mode=RBAC".to_owned(),
@@ -176,6 +180,7 @@ impl Cluster {
             controllers_port,
             users: builder.users.into_iter().map(|(name, _)| name).collect(),
             has_controllers: builder.controllers,
+            accounts,
             etcd,
             api,
             controllers,
@@ -228,6 +233,19 @@ impl Cluster {
     pub fn kubeconfig(&self, user: &str) -> PathBuf {
         assert!(self.users.iter().any(|known| known == user), "no user {user}");
         self.folder.join(format!("{user}.kubeconfig"))
+    }
+
+    /// A token of a service account that expires after `seconds`: the API itself gives none for less than ten minutes.
+    pub fn short_token(&self, namespace: &str, name: &str, uid: &str, now: i64, seconds: i64) -> String {
+        self.accounts.sign(&json!({
+            "iss": ISSUER,
+            "aud": [ISSUER],
+            "sub": format!("system:serviceaccount:{namespace}:{name}"),
+            "iat": now,
+            "nbf": now,
+            "exp": now + seconds,
+            "kubernetes.io": { "namespace": namespace, "serviceaccount": { "name": name, "uid": uid } },
+        }))
     }
 
     /// How a client of kube-rs comes in as this user; it shows every answer, also one that asks to try again.

@@ -6,7 +6,7 @@ use std::ops::Deref;
 use std::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use solar_core::object::ObjectName;
-use solar_core::routes::{Concerned, Routed};
+use solar_core::routes::{ActorKey, Concerned, Routed, keeper_of_status};
 use solar_core::world::World;
 
 thread_local! {
@@ -52,17 +52,19 @@ impl Cache {
         self.world.write().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    /// Takes in `record`, and says who is concerned. `live`: told as a change, not as part of a list.
-    pub fn apply<R: Routed>(&self, mut record: R, live: bool) -> Concerned {
+    /// Takes in `record`, and says who is concerned, and who keeps the status if that is another now. `live`: told as a
+    /// change, not as part of a list.
+    pub fn apply<R: Routed>(&self, mut record: R, live: bool) -> (Concerned, Option<ActorKey>) {
         let mut world = self.write();
         let name = record.meta().name.clone();
         let old = R::table(&world).get(&name).cloned();
         record.entering(old.as_deref(), live);
+        let keeper = keeper_of_status(old.as_deref(), &record);
         R::table_mut(&mut world).insert(record);
         let mut concerned = Concerned::new();
         let new = R::table(&world).get(&name).cloned();
         R::concerned(&world, old.as_deref(), new.as_deref(), &mut concerned);
-        concerned
+        (concerned, keeper)
     }
 
     /// Takes out the record of `name`, and says who is concerned.

@@ -65,6 +65,7 @@ pub(crate) fn route(
         subresource: parts.subresource.as_str().into(),
         namespace: parts.namespace.as_str().into(),
         name,
+        field_selector: query.text("fieldSelector").into(),
         path: request.uri().path().into(),
     };
     let route = match served {

@@ -5,11 +5,13 @@ use std::sync::Arc;
 use super::memory::{ArtifactMemory, ArtifactOptions};
 use super::requests::pin;
 use super::view::View;
+use crate::condition;
 use crate::object::ObjectName;
 use crate::oci_name;
 use crate::overlay::{Moment, Own};
 use crate::record::{RenderArtifactRecord, RenderBindingRecord};
-use crate::world::World;
+use crate::world::{IndexKey, World};
+use solar_api::conditions::oci_cleanup;
 use solar_api::names::RENDER_ARTIFACT_FINALIZER;
 
 /// One step of an artifact's actor.
@@ -21,6 +23,8 @@ pub enum ArtifactStep {
     AddFinalizer,
     /// Write `status.chartURL`.
     SetChartUrl(String),
+    /// Take `OCICleanup` out of the status: it speaks of a tag that is in use.
+    ForgetCleanupFailure,
     /// Pin `spec.registryRef` to this Registry.
     Repin(ObjectName),
     /// Read the binding's owner by API; remove the binding when that owner is gone or another.
@@ -35,6 +39,8 @@ pub enum ArtifactStep {
     CleanUp,
     /// No registry can hold the tag, for this reason: there is nothing to delete, and the artifact may go with a word.
     LetGo(String),
+    /// Leave the tag to this other artifact, which stands for it too, provided that it does by API read.
+    Yield(ObjectName),
     /// Take `render-artifact-finalizer` off.
     RemoveFinalizer,
     /// Nothing to do, until then or until something changes.
@@ -56,12 +62,14 @@ pub fn next(
     // Not by a binding whose Target is not there: in a backup that is restored it may come before its owner.
     memory.seen_bound |= view.bindings.values().any(|binding| !is_stray(world, binding));
     // Before the owners: a watch that lags behind them must not keep the status from being written.
-    if let Some(step) = owed_address(view).or_else(|| settle_owners(world, view)) {
+    if let Some(step) =
+        owed_address(view).or_else(|| outdated_failure(view, memory)).or_else(|| settle_owners(world, view))
+    {
         return step;
     }
     let step = match &view.artifact {
         None => ArtifactStep::Wait(None),
-        Some(artifact) if artifact.meta.terminating => terminating(view, artifact, memory, now),
+        Some(artifact) if artifact.meta.terminating => terminating(world, view, artifact, memory, now),
         Some(artifact) => living(view, artifact, memory, options, now),
     };
     match step {
@@ -108,6 +116,14 @@ fn owed_address(view: &View) -> Option<ArtifactStep> {
         !artifact.meta.terminating && artifact.meta.has_finalizer(RENDER_ARTIFACT_FINALIZER)
     })?;
     (!artifact.has_its_address()).then(|| ArtifactStep::SetChartUrl(artifact.address()))
+}
+
+/// Why a tag could not be deleted is of no account once it is in use: where the artifact lives, or is held again.
+fn outdated_failure(view: &View, memory: &ArtifactMemory) -> Option<ArtifactStep> {
+    let artifact = view.artifact.as_ref()?;
+    let in_use = !artifact.meta.terminating || !view.bindings.is_empty() && !memory.is_cleaning_up();
+    let failed = condition::find(&artifact.status.conditions, oci_cleanup::TYPE).is_some();
+    (in_use && failed).then_some(ArtifactStep::ForgetCleanupFailure)
 }
 
 /// A binding whose owner the watch does not know, or knows under another uid, is checked by API.
@@ -176,6 +192,7 @@ fn check(
 }
 
 fn terminating(
+    world: &World,
     view: &View,
     artifact: &RenderArtifactRecord,
     memory: &mut ArtifactMemory,
@@ -204,10 +221,29 @@ fn terminating(
     if let Some(fault) = oci_name::impossible(&artifact.base_url, &artifact.repository, &artifact.tag) {
         return ArtifactStep::LetGo(fault);
     }
+    if let Some(twin) = twin(world, artifact) {
+        return ArtifactStep::Yield(twin);
+    }
     match earlier_of_waits(memory, now) {
         Some(until) => ArtifactStep::Wait(Some(until)),
         None => ArtifactStep::CleanUp,
     }
+}
+
+/// Another artifact that stands for the same tag and stays: an earlier manager has spelt the host otherwise, or a person
+/// made it.
+fn twin(world: &World, artifact: &RenderArtifactRecord) -> Option<ObjectName> {
+    let name = &artifact.meta.name;
+    let key = IndexKey::Repository(name.namespace.clone(), artifact.repository.clone());
+    let is_twin = |other: &RenderArtifactRecord| {
+        other.meta.name != *name && other.base_url == artifact.base_url && other.tag == artifact.tag
+    };
+    let stays = |other: &RenderArtifactRecord| {
+        !other.meta.terminating
+            || world.render_bindings.count(&IndexKey::Artifact(other.meta.name.clone())) > 0
+    };
+    let mut others = world.render_artifacts.by(&key);
+    others.find(|other| is_twin(other) && stays(other)).map(|other| other.meta.name.clone())
 }
 
 /// Terminating but bound: the tag stays, and so does the finalizer.

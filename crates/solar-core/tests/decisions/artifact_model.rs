@@ -470,12 +470,10 @@ impl Model {
     }
 
     fn unbind(&mut self, owner: &Owner) -> Result<(), Failed> {
-        let decision = artifact::unbind(&self.view(), &name(), owner);
+        let view = self.view();
+        let decision = artifact::unbind(&view, &mut self.memory, owner, self.now);
         assert_eq!(decision.repin, None, "there is one Registry");
-        match decision.delete {
-            Some(binding) => self.delete_binding(&binding),
-            None => Ok(()),
-        }
+        decision.delete.iter().try_for_each(|binding| self.delete_binding(binding))
     }
 
     fn open_push(&mut self, owner: &Owner) -> Result<(), Failed> {
@@ -513,7 +511,11 @@ impl Model {
         match step {
             ArtifactStep::Wait(_) => Ok(()),
             ArtifactStep::Read => self.read(),
-            ArtifactStep::AddFinalizer | ArtifactStep::Repin(_) | ArtifactStep::LetGo(_) => {
+            ArtifactStep::AddFinalizer
+            | ArtifactStep::ForgetCleanupFailure
+            | ArtifactStep::Repin(_)
+            | ArtifactStep::LetGo(_)
+            | ArtifactStep::Yield(_) => {
                 unreachable!("nobody changed it")
             }
             ArtifactStep::SetChartUrl(url) => {

@@ -9,6 +9,7 @@ use solar_core::artifact::{
     self, ArtifactMemory, ArtifactOptions, ArtifactStep, BindDecision, BindingChange, Owner, PushDecision,
     PushRequest, View,
 };
+use solar_core::condition::{self, Wanted};
 use solar_core::names;
 use solar_core::object::ObjectName;
 use solar_core::overlay::Own;
@@ -180,17 +181,21 @@ fn a_stranger_of_the_same_name_is_a_collision_and_never_a_share() {
 fn unbind_pins_a_survivors_registry_before_the_binding_goes() {
     let world = world(Some(&an_artifact()), &[a_binding("berlin", "charts"), a_binding("hamburg", "other")]);
     let mut memory = ArtifactMemory::default();
-    let decision = artifact::unbind(&view(&world, &mut memory), &name(), &owner("berlin"));
+    let view = view(&world, &mut memory);
+    let decision = artifact::unbind(&view, &mut memory, &owner("berlin"), seconds(0));
     assert_eq!(decision.repin, Some(registry("other")));
-    assert_eq!(&*decision.delete.unwrap().owner.name, "berlin");
+    let owners: Vec<_> = decision.delete.iter().map(|binding| &*binding.owner.name).collect();
+    assert_eq!(owners, ["berlin"]);
 }
 
 #[test]
 fn unbind_of_what_is_not_bound_does_nothing() {
     let world = world(Some(&an_artifact()), &[]);
     let mut memory = ArtifactMemory::default();
-    let decision = artifact::unbind(&view(&world, &mut memory), &name(), &owner("berlin"));
+    let view = view(&world, &mut memory);
+    let decision = artifact::unbind(&view, &mut memory, &owner("berlin"), seconds(0));
     assert_eq!(decision, artifact::UnbindDecision::default());
+    assert!(!memory.seen_bound, "by nobody");
 }
 
 #[test]
@@ -339,6 +344,57 @@ fn a_terminating_artifact_that_is_bound_keeps_its_tag_says_so_once_and_looks_at_
     assert_eq!(next(&world, &mut memory, seconds(0)), ArtifactStep::Look);
     memory.looked = uid;
     assert_eq!(next(&world, &mut memory, seconds(0)), ArtifactStep::Wait(None));
+}
+
+#[test]
+fn what_is_said_of_a_failed_clean_up_goes_when_the_tag_is_in_use() {
+    let failed = |mut artifact: api::RenderArtifact| {
+        let wanted = Wanted::no("OCICleanup", "DeleteFailed", "why");
+        condition::set(&mut artifact.status.as_mut().unwrap().conditions, &wanted, 1, at(0));
+        artifact
+    };
+    let bound = [a_binding("berlin", "charts")];
+    let step =
+        |artifact: api::RenderArtifact, bindings: &[api::RenderBinding], change: fn(&mut ArtifactMemory)| {
+            let mut memory = ArtifactMemory { confirmed: true, ..ArtifactMemory::default() };
+            change(&mut memory);
+            next(&world(Some(&failed(artifact)), bindings), &mut memory, seconds(0))
+        };
+    let forget = ArtifactStep::ForgetCleanupFailure;
+    assert_eq!(step(an_artifact(), &bound, |_| {}), forget, "it lives");
+    assert_eq!(step(an_artifact(), &[], |_| {}), forget, "it lives, and nobody has tried to delete the tag");
+    assert_eq!(step(terminating(), &bound, |_| {}), forget, "it is held again");
+    assert_eq!(step(terminating(), &[], |_| {}), ArtifactStep::CleanUp, "it stands until the tag is gone");
+    let cleaning = |memory: &mut ArtifactMemory| (memory.errand, memory.cleaning) = (true, true);
+    assert_eq!(step(terminating(), &bound, cleaning), ArtifactStep::Wait(None), "who binds now is too late");
+}
+
+#[test]
+fn a_tag_that_another_artifact_stands_for_is_left_to_that_one() {
+    let twin = |base_url: &str, tag: &str, terminating: bool| {
+        let mut twin = an_artifact();
+        twin.metadata.name = Some("twin".into());
+        twin.spec.base_url = base_url.into();
+        twin.spec.tag = tag.into();
+        twin.metadata.deletion_timestamp = terminating.then(|| Time(at(1)));
+        RenderArtifactRecord::from(&twin)
+    };
+    let step = |twin: RenderArtifactRecord, bound: bool| {
+        let mut world = world(Some(&terminating()), &[]);
+        world.render_artifacts.insert(twin);
+        if bound {
+            let mut binding = a_binding("berlin", "charts");
+            binding.spec.render_artifact_ref.name = "twin".into();
+            world.render_bindings.insert(RenderBindingRecord::from(&binding));
+        }
+        next(&world, &mut ArtifactMemory { confirmed: true, ..ArtifactMemory::default() }, seconds(0))
+    };
+    let yields = ArtifactStep::Yield(registry("twin"));
+    assert_eq!(step(twin("OCI://Registry.Example.com:443/", TAG, false), false), yields);
+    assert_eq!(step(twin(HOST, TAG, true), true), yields, "it is held");
+    assert_eq!(step(twin(HOST, TAG, true), false), ArtifactStep::CleanUp, "it goes too");
+    assert_eq!(step(twin(HOST, "other", false), false), ArtifactStep::CleanUp);
+    assert_eq!(step(twin("other.example.com", TAG, false), false), ArtifactStep::CleanUp);
 }
 
 #[test]

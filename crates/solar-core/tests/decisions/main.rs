@@ -25,6 +25,7 @@ mod resolver;
 mod routes;
 mod routes_existence;
 mod selectors;
+mod status_edits;
 mod support;
 mod supporting;
 mod target;

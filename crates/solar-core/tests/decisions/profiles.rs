@@ -6,9 +6,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{
 use proptest::prelude::*;
 use solar_api as api;
 use solar_api::names::{PROFILE_FINALIZER, RELEASE_REF_FINALIZER};
+use solar_core::condition;
 use solar_core::names;
 use solar_core::object::ObjectName;
-use solar_core::profile::{self, BindingOrder};
+use solar_core::profile::{self, BindingOrder, Hindrance, Hindrances};
 use solar_core::record::{GrantRecord, ProfileRecord, ReleaseBindingRecord, ReleaseRecord, TargetRecord};
 use solar_core::routes::{Concerned, Routed};
 use solar_core::world::World;
@@ -85,8 +86,10 @@ fn orders(world: &World, target: &ObjectName) -> Vec<String> {
         BindingOrder::Create { profile, name, release } => {
             format!("create {name} of {} to {release}", profile.name)
         }
-        BindingOrder::Correct { binding, release } => format!("correct {} to {release}", binding.name.name),
-        BindingOrder::Delete { binding } => format!("delete {}", binding.name.name),
+        BindingOrder::Correct { binding, release, .. } => {
+            format!("correct {} to {release}", binding.name.name)
+        }
+        BindingOrder::Delete { binding, .. } => format!("delete {}", binding.name.name),
         BindingOrder::Collision { with, .. } => format!("collides with {with}"),
     };
     profile::decide(world, target).into_iter().map(short).collect()
@@ -239,10 +242,11 @@ fn targets_of_another_namespace_are_selected_where_a_grant_there_allows_it() {
 
 fn said(world: &World) -> (i64, String, String) {
     let record = world.profiles.get(&ObjectName::new("edge", "canary")).unwrap();
-    let status = profile::status(world, record, at(1)).expect("a first status is always written");
+    let status =
+        profile::status(world, record, &Hindrances::new(), at(1)).expect("a first status is always written");
     let mut stored = (**record).clone();
     stored.status = status.clone();
-    assert_eq!(profile::status(world, &stored, at(2)), None, "nothing is written twice");
+    assert_eq!(profile::status(world, &stored, &Hindrances::new(), at(2)), None, "nothing is written twice");
     let [ready] = status.conditions.as_slice() else { panic!("one condition") };
     assert_eq!(ready.type_, "Ready");
     (status.matched_targets, format!("{} {}", ready.status, ready.reason), ready.message.clone())
@@ -267,6 +271,48 @@ fn a_profile_says_how_many_targets_it_binds_and_what_keeps_it_from_more() {
         message.starts_with("spec.targetSelector.matchExpressions[0] has the operator \"Near\""),
         "{message}"
     );
+}
+
+#[test]
+fn a_profile_says_what_is_in_the_way_of_its_bindings_until_they_are_as_it_wants_them() {
+    let mut world = world();
+    let mut record = (**world.profiles.get(&ObjectName::new("edge", "canary")).unwrap()).clone();
+    let say = |record: &mut ProfileRecord, world: &World, hindrances: &[(&str, Hindrance)]| {
+        let hindrances: Hindrances =
+            hindrances.iter().map(|(target, it)| (ObjectName::new("edge", *target), it.clone())).collect();
+        let status =
+            profile::status(world, record, &hindrances, at(1)).unwrap_or_else(|| record.status.clone());
+        let warned = profile::warning(&record.status, &status).map(|warning| warning.note);
+        record.status = status;
+        let ready = condition::find(&record.status.conditions, "Ready").unwrap();
+        (format!("{} {}: {}", ready.status, ready.reason, ready.message), warned)
+    };
+    let refused = |sentence: &str| Hindrance::Refused(sentence.into());
+    let collides = Hindrance::NameCollision("c".into());
+    let all = [("a", refused("a")), ("b", refused("b")), ("c", collides.clone())];
+    assert_eq!(say(&mut record, &world, &all[..1]), ("False BindingRefused: a".into(), None));
+    let told = "False BindingRefused: a; so it is with one more Target";
+    assert_eq!(say(&mut record, &world, &all[..2]), (told.into(), None));
+    let note = "c; so it is with 2 more Targets";
+    assert_eq!(say(&mut record, &world, &all), (format!("False NameCollision: {note}"), Some(note.into())));
+    assert_eq!(say(&mut record, &world, &all).1, None, "once for each state");
+    // What is not known yet, or any more, is believed as long as a Target is unbound.
+    assert_eq!(say(&mut record, &world, &[]).0, format!("False NameCollision: {note}"));
+    add(&mut world, &made(&berlin(), "other"));
+    assert_eq!(say(&mut record, &world, &[]).0, format!("False NameCollision: {note}"), "the wrong Release");
+    add(&mut world, &made(&berlin(), "web"));
+    assert_eq!(
+        say(&mut record, &world, &[]).0,
+        "True Bound: The selected Targets are bound to Release edge/web"
+    );
+    // Without a word of hindrances a Target that waits for its binding is none.
+    world.release_bindings.remove(&ObjectName::new("edge", name_of(&berlin())));
+    assert!(say(&mut record, &world, &[]).0.starts_with("True Bound"));
+    let mut going = a_target("edge", "berlin", "canary");
+    going.meta.terminating = true;
+    world.targets.insert(going);
+    say(&mut record, &world, &all);
+    assert!(say(&mut record, &world, &[]).0.starts_with("True Bound"), "a Target that goes gets no binding");
 }
 
 fn concerned<R: Routed>(world: &World, old: Option<&R>, new: Option<&R>) -> Vec<String> {
@@ -368,11 +414,11 @@ proptest! {
         for order in profile::decide(&world, &berlin()) {
             match order {
                 BindingOrder::Create { release, .. } => add(&mut world, &made(&berlin(), &release.name)),
-                BindingOrder::Correct { release, binding } => {
+                BindingOrder::Correct { release, binding, .. } => {
                     prop_assert!(&*binding.name.name != "by-hand");
                     add(&mut world, &made(&berlin(), &release.name));
                 }
-                BindingOrder::Delete { binding } => {
+                BindingOrder::Delete { binding, .. } => {
                     prop_assert!(&*binding.name.name != "by-hand");
                     world.release_bindings.remove(&binding.name);
                 }

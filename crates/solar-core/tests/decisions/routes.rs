@@ -3,11 +3,11 @@
 use solar_api::{self as api};
 use solar_core::object::{ControllerRef, ObjectName};
 use solar_core::record::{
-    ComponentRecord, ComponentVersionRecord, GrantRecord, RegistryBindingRecord, RegistryRecord,
-    ReleaseBindingRecord, ReleaseRecord, RenderArtifactRecord, RenderBindingRecord, RenderTaskRecord,
-    TargetRecord,
+    ComponentRecord, ComponentVersionRecord, GrantRecord, ProfileRecord, RegistryBindingRecord,
+    RegistryRecord, ReleaseBindingRecord, ReleaseRecord, RenderArtifactRecord, RenderBindingRecord,
+    RenderTaskRecord, TargetRecord,
 };
-use solar_core::routes::{Concerned, Routed};
+use solar_core::routes::{Concerned, Routed, keeper_of_status};
 use solar_core::world::World;
 
 use crate::support::{
@@ -259,10 +259,6 @@ fn an_artifacts_digest_concerns_those_who_hold_it_and_its_task_and_not_itself() 
     assert_eq!(found, ["RenderTask edge/task", "Target edge/berlin"]);
     let told = with(&artifact(), |artifact| artifact.status.chart_url = Some(artifact.address()));
     assert_eq!(concerned(&rendered(), Some(&artifact()), Some(&told)), NOBODY);
-    for spoilt in [None, Some("oci://somewhere".to_owned())] {
-        let spoilt = with(&told, |artifact| artifact.status.chart_url.clone_from(&spoilt));
-        assert_eq!(concerned(&rendered(), Some(&told), Some(&spoilt)), [artifact_actor()], "it heals");
-    }
 
     let mut world = rendered();
     world.render_bindings.insert(with(&binding(), |binding| binding.owner_kind = "Deployment".into()));
@@ -541,4 +537,59 @@ fn each_pair_of_a_grant_concerns_those_whose_reference_it_speaks_of() {
         let foreign = with(&grant, |grant| grant.from[0].group = "example.com".into());
         assert_eq!(concerned(&world, None, Some(&foreign)), NOBODY);
     }
+}
+
+#[test]
+fn a_status_is_told_to_who_keeps_it_and_nothing_else_is() {
+    fn keeper<R: Routed + Clone>(record: &R, change: impl FnOnce(&mut R)) -> Option<String> {
+        keeper_of_status(Some(record), &with(record, change)).map(|keeper| keeper.to_string())
+    }
+    let condition = || k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition {
+        last_transition_time: k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(crate::support::at(0)),
+        message: String::new(),
+        observed_generation: None,
+        reason: "Odd".into(),
+        status: "True".into(),
+        type_: "Odd".into(),
+    };
+    let berlin = TargetRecord::from(&target("edge", "berlin", "platform/charts"));
+    let web = ReleaseRecord::from(&release("edge", "web", "web-1"));
+    let release_bound = ReleaseBindingRecord::from(&release_binding("edge", "b", "berlin", "web"));
+    let registry_bound = RegistryBindingRecord::from(&registry_binding("edge", "b", "berlin", "charts"));
+    let mut all = api::Profile {
+        metadata: meta("edge", "all"),
+        ..api::Profile::new("all", api::ProfileSpec::default())
+    };
+    all.spec.release_ref.name = "web".into();
+    let all = ProfileRecord::from(&all);
+    let found = [
+        keeper(&berlin, |target| target.status.conditions.push(condition())),
+        keeper(&web, |release| release.status.conditions.push(condition())),
+        keeper(&release_bound, |binding| binding.conditions.push(condition())),
+        keeper(&registry_bound, |binding| binding.conditions.push(condition())),
+        keeper(&all, |profile| profile.status.matched_targets = 7),
+        keeper(&task(), |task| task.status.attempts = Some(7)),
+        keeper(&artifact(), |artifact| artifact.status.chart_url = Some("oci://elsewhere".into())),
+    ];
+    let wanted = [
+        "Target edge/berlin",
+        "Release edge/web",
+        "ReleaseBinding edge/b",
+        "RegistryBinding edge/b",
+        "Profile edge/all",
+        "RenderTask edge/task",
+        &artifact_actor(),
+    ];
+    assert_eq!(found, wanted.map(|keeper| Some(keeper.to_owned())));
+
+    assert_eq!(keeper(&berlin, |target| target.meta.generation = 7), None, "no status");
+    let another = keeper(&berlin, |target| {
+        target.meta.uid = "another".into();
+        target.status.bootstrap_version = 7;
+    });
+    assert_eq!(another, None, "another object of the name");
+    assert_eq!(keeper_of_status(None, &berlin), None, "a new object");
+    let version = ComponentVersionRecord::from(&component_version("edge", "web-1", "web"));
+    let edited = keeper(&version, |version| version.status.observed_recheck = Some("1".into()));
+    assert_eq!(edited, None, "what was seen of a descriptor is not said anew for an edit");
 }
