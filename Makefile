@@ -11,8 +11,8 @@ help: ## Show this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
 
 test: ## Run all tests; those with real parts only where `make tools` has built them
-	@CARGO=$(CARGO) tests/tools/cargo-test.sh --workspace --all-features --no-fail-fast
-	@tests/tools/build.sh missing
+	@status=0; CARGO=$(CARGO) tests/tools/cargo-test.sh --workspace --all-features --no-fail-fast || status=$$?; \
+		tests/tools/build.sh missing || [ $$status != 0 ] || status=1; exit $$status
 
 test-fast: ## Run the tests of the core, the embedded API and the simulation, without any real part
 	@CARGO=$(CARGO) TEST_BED=off tests/tools/cargo-test.sh --workspace --all-features --no-fail-fast --lib --bins \

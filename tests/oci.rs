@@ -9,11 +9,15 @@ mod distribution;
 mod embedded;
 #[path = "oci/faults.rs"]
 mod faults;
+#[path = "support/faulty.rs"]
+mod faulty;
 #[path = "oci/port.rs"]
 mod port;
 #[path = "oci/proxied.rs"]
 mod proxied;
 #[path = "oci/support.rs"]
 mod support;
+#[path = "support/tokens.rs"]
+mod tokens;
 #[path = "oci/untag.rs"]
 mod untag;

@@ -19,7 +19,7 @@ use solar_core::record::{RegistryBindingRecord, ReleaseBindingRecord};
 use solar_core::routes::{ActorKind, REGISTRY_BINDING, RELEASE_BINDING};
 use solar_core::world::{Kept, Record as _, World};
 
-use super::finalizers::{ensure, protect, remove_own};
+use super::finalizers::{ensure, or_keep, protect, remove_own};
 use super::object::{NoRequest, Pass, PassError, Reconcile};
 use super::own::{keep, observe};
 use super::system::Shared;
@@ -117,27 +117,30 @@ impl<K: Binding> Reconcile for BindingKind<K> {
             }
             return Ok(None);
         }
-        if let Some(held) = ensure::<K>(&shared, binding.meta(), K::OWN_FINALIZER).await? {
+        // What cannot be held now is tried again, and keeps nobody from reading why.
+        let mut failed = Ok(());
+        let held = ensure::<K>(&shared, binding.meta(), K::OWN_FINALIZER).await;
+        if let Some(held) = or_keep(held, &mut failed) {
             binding = keep(pass, &held);
         }
         let bound = K::bound(&shared.cache.read(), &binding);
         // What is going and was never held cannot be held any more: it counts as absent.
         if let Some(bound) = bound {
-            protect::<K::Bound>(&shared, &bound, K::REF_FINALIZER).await?;
+            or_keep(protect::<K::Bound>(&shared, &bound, K::REF_FINALIZER).await, &mut failed);
         }
         let meta = binding.meta();
         let wanted = K::wanted(&shared.cache.read(), &binding, shared.options.target.watched.as_deref());
         let stored = K::conditions(&binding);
         let Some(conditions) = condition::updated(stored, &wanted, meta.generation, shared.clock.wall())
         else {
-            return Ok(None);
+            return failed.map(|()| None);
         };
         let expect = Expect { uid: &meta.uid, resource_version: Some(&meta.resource_version) };
         let (stored, wanted) = (K::status(stored.to_vec()), K::status(conditions));
         if let Some(written) = pass.write_status::<K, _>(expect, &stored, &wanted).await? {
             keep(pass, &written);
         }
-        Ok(None)
+        failed.map(|()| None)
     }
 
     fn is_done(shared: &Shared, name: &ObjectName, _: &Self::Memory) -> bool {

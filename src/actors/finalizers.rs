@@ -16,8 +16,18 @@ pub async fn protect<K: Namespaced>(shared: &Shared, meta: &Meta, finalizer: &st
     ensure::<K>(shared, meta, finalizer).await.map(drop)
 }
 
+/// What `result` brought, or nothing: its error is kept in `failed`, and what else there is to do goes on.
+pub fn or_keep<T: Default>(result: Result<T, PassError>, failed: &mut Result<(), PassError>) -> T {
+    result.unwrap_or_else(|error| {
+        if failed.is_ok() {
+            *failed = Err(error);
+        }
+        T::default()
+    })
+}
+
 /// Puts `finalizer` on an object that is not being deleted; answers the object as it is then, `None` where nothing was to
-/// be done.
+/// be done. One that turns out to go without it is outdated: nobody may depend on it any more.
 pub async fn ensure<K: Namespaced>(
     shared: &Shared,
     meta: &Meta,
@@ -39,6 +49,9 @@ pub async fn ensure<K: Namespaced>(
         let read = Meta::of(now.meta());
         if read.uid != meta.uid {
             return Err(error.into());
+        }
+        if read.terminating && !read.has_finalizer(finalizer) {
+            return Err(PassError::Outdated(read.name));
         }
         meta = read;
         found = Some(now);

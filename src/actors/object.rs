@@ -45,6 +45,8 @@ const REQUESTS: usize = 4_096;
 const RETRY_BASE: Duration = Duration::from_millis(200);
 /// Longest wait after a failed pass.
 const RETRY_CAP: Duration = Duration::from_secs(300);
+/// Longest wait while the API server fails whoever asks: nothing tells when it is well again.
+const OUTAGE_CAP: Duration = Duration::from_secs(30);
 /// Wait after a conflict, which is normal: the watch needs a moment to catch up.
 const CONFLICT_WAIT: Duration = Duration::from_millis(50);
 
@@ -139,12 +141,32 @@ impl PassError {
                     Some(format!("{error}: the controller's role, a quota or a policy has to allow it"))
                 }
                 Problem::Invalid(_) => Some(error.to_string()),
-                Problem::Server { code, .. } if code < 500 => Some(error.to_string()),
+                Problem::TooLarge(_) => Some(format!("{error}: what it is made from has to become smaller")),
+                Problem::Server { code, .. } if code < 500 && code != 401 => Some(error.to_string()),
                 _ => None,
             },
             Self::Other(message) => Some(message.clone()),
             _ => None,
         }
+    }
+
+    /// Whether the API server cannot be talked to just now, so that other requests would fail too.
+    pub fn is_away(&self) -> bool {
+        let (Self::Api(error) | Self::Payload(PayloadError::Api(error))) = self else { return false };
+        match error.problem {
+            Problem::Throttled(_)
+            | Problem::TimedOut(_)
+            | Problem::Unreachable(_)
+            | Problem::NotLeading(_) => true,
+            // A 500 is what a webhook that fails is answered with: it may concern this object alone.
+            Problem::Server { code, .. } => code > 500 || code == 401,
+            _ => false,
+        }
+    }
+
+    /// How long the next attempt waits at most.
+    fn longest_wait(&self) -> Duration {
+        if self.is_away() { OUTAGE_CAP } else { RETRY_CAP }
     }
 
     /// How long the API server wants to be left alone.
@@ -460,7 +482,7 @@ impl<R: Reconcile> ObjectActor<R> {
             self.phase = Phase::Idle;
         }
         self.tell_gate();
-        let wait = self.retry_wait();
+        let wait = self.retry_wait(RETRY_CAP);
         self.look_again(Some(wait));
     }
 
@@ -629,13 +651,13 @@ impl<R: Reconcile> ObjectActor<R> {
             } else {
                 tracing::warn!(actor = %self.key, %error, "a pass failed");
             }
-            self.retry_wait()
+            self.retry_wait(error.longest_wait())
         };
         self.look_again(Some(error.retry_after().map_or(wait, |after| after.max(wait))));
     }
 
-    fn retry_wait(&mut self) -> Duration {
-        let wait = backoff::delay(self.failures, RETRY_BASE, RETRY_CAP, self.rng.f64());
+    fn retry_wait(&mut self, cap: Duration) -> Duration {
+        let wait = backoff::delay(self.failures, RETRY_BASE, cap, self.rng.f64());
         self.failures = self.failures.saturating_add(1);
         wait
     }

@@ -15,7 +15,7 @@ use solar_core::record::{ProfileRecord, ReleaseBindingRecord};
 use solar_core::routes::{ActorKey, ActorKind, PROFILE, PROFILE_BINDINGS};
 use solar_core::world::IndexKey;
 
-use super::finalizers::{ensure, protect, remove_own};
+use super::finalizers::{ensure, or_keep, protect, remove_own};
 use super::object::{NoRequest, Pass, PassError, Reconcile};
 use super::own::{OwnWrite, keep, observe};
 use super::references::{controlled_by, reference};
@@ -69,12 +69,15 @@ impl Reconcile for ProfileKind {
             }
             return Ok(None);
         }
-        if let Some(held) = ensure::<Profile>(&shared, &profile.meta, PROFILE_FINALIZER).await? {
+        // What cannot be held now is tried again, and keeps nobody from reading why.
+        let mut failed = Ok(());
+        let held = ensure::<Profile>(&shared, &profile.meta, PROFILE_FINALIZER).await;
+        if let Some(held) = or_keep(held, &mut failed) {
             profile = keep(pass, &held);
         }
         let release = shared.cache.read().releases.get(&profile.release).map(|release| release.meta.clone());
         if let Some(release) = release {
-            protect::<Release>(&shared, &release, RELEASE_REF_FINALIZER).await?;
+            or_keep(protect::<Release>(&shared, &release, RELEASE_REF_FINALIZER).await, &mut failed);
         }
         let meta = &profile.meta;
         let hindrances = pass.memory().hindrances.clone();
@@ -89,7 +92,7 @@ impl Reconcile for ProfileKind {
                 }
             }
         }
-        Ok(None)
+        failed.map(|()| None)
     }
 
     fn is_done(shared: &Shared, name: &ObjectName, _: &Memory) -> bool {
@@ -126,9 +129,8 @@ async fn has_bindings(pass: &Pass<ProfileKind>, profile: &ProfileRecord) -> Resu
     if pass.shared.cache.read().release_bindings.by(&watched).any(|binding| is_own(binding)) {
         return Ok(true);
     }
-    let (namespace, release) = (Some(&*pass.name.namespace), &profile.release.name);
-    let bindings =
-        pass.shared.api.list_by::<ReleaseBinding>(namespace, "spec.releaseRef.name", release).await?;
+    // Not by the Release that it names now: bindings of one that it named before may be left.
+    let bindings = pass.shared.api.list_in::<ReleaseBinding>(&pass.name.namespace).await?;
     let owned = bindings.iter().any(|binding| {
         let mut owners = binding.metadata.owner_references.iter().flatten();
         owners.any(|owner| *owner.uid == *profile.meta.uid)

@@ -19,7 +19,7 @@ use solar_core::routes::{ActorKey, ActorKind, COMPONENT_VERSION};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
-use super::availability_check::{check, wanted};
+use super::availability_check::{Looked, Refused, check, wanted};
 use super::directory::Undelivered;
 use super::pass::Died;
 use super::supervision;
@@ -74,8 +74,6 @@ pub struct RegistryActor {
     shared: Arc<Shared>,
     bucket: TokenBucket,
     turns: Turns,
-    /// Where those that were due before the start begin.
-    start: u64,
     running: BTreeMap<ObjectName, Running>,
     /// Tells checks of one version apart.
     number: u64,
@@ -92,12 +90,11 @@ pub struct RegistryActor {
 impl RegistryActor {
     /// An actor with a full bucket, for whom nobody waits.
     pub fn new(shared: Arc<Shared>) -> Self {
-        let start = shared.rng("the start of the look-back queue").u64(..);
+        let interval = shared.options.availability.interval;
         Self {
             bucket: TokenBucket::new(shared.clock),
+            turns: Turns::new(RUNNERS, QUEUE).starting_at(shared.clock.wall_exact(), interval),
             shared,
-            turns: Turns::new(RUNNERS, QUEUE).starting_at(start),
-            start,
             running: BTreeMap::new(),
             number: 0,
             mean: Duration::ZERO,
@@ -136,7 +133,7 @@ impl RegistryActor {
     fn start_again(&mut self, reason: &str) {
         metrics::counter!("solar_actor_restarts_total", "kind" => "RegistryActor").increment(1);
         tracing::error!(reason, "the registry actor starts again");
-        self.turns = Turns::new(RUNNERS, QUEUE).starting_at(self.start);
+        self.turns = self.turns.emptied();
         for running in std::mem::take(&mut self.running).into_values() {
             running.stop.abort();
         }
@@ -161,7 +158,7 @@ impl RegistryActor {
         if self.running.contains_key(version) {
             return self.answer(version, CheckAdmission::Started);
         }
-        let before = self.turns.stand(version, &question.host, question.due, question.lane);
+        let before = self.stand(question);
         self.serve(ctx);
         if self.running.contains_key(version) {
             return self.answer(version, CheckAdmission::Started);
@@ -175,16 +172,29 @@ impl RegistryActor {
         self.answer(version, CheckAdmission::Throttled { retry_after: slot.saturating_sub(now) });
     }
 
+    /// How many begin before; `None`: the queue is full of those that are wanted.
+    fn stand(&mut self, question: &CheckManifest) -> Option<usize> {
+        let CheckManifest { version, host, due, lane } = question;
+        self.turns.stand(version, host, *due, *lane).or_else(|| {
+            let (shared, now) = (self.shared.clone(), self.shared.clock.elapsed());
+            self.turns.sweep(host, now, |version| is_wanted(&shared, version, host));
+            self.turns.stand(version, host, *due, *lane)
+        })
+    }
+
     /// Begins checks while there are runners, tokens, and versions that wait. A process whose lease is over begins none:
     /// another one may be at it already.
     fn serve(&mut self, ctx: &mut Context<Self>) {
         while !self.stopped && self.shared.api.lead().is_valid() {
             let now = self.shared.clock.elapsed();
             let shared = self.shared.clone();
-            let still_wanted = |version: &ObjectName, host: &str| {
-                wanted(&shared, version).is_some_and(|(_, subject)| *subject.host == *host)
+            let still_wanted = |version: &ObjectName, host: &str| is_wanted(&shared, version, host);
+            let Some(host) = self.turns.first(now, still_wanted) else {
+                if let Some(until) = self.turns.rests_until(now) {
+                    self.serve_later(ctx, until.saturating_sub(now));
+                }
+                break;
             };
-            let Some(host) = self.turns.first(now, still_wanted) else { break };
             if let Err(wait) = self.bucket.take() {
                 self.serve_later(ctx, wait);
                 break;
@@ -239,7 +249,7 @@ impl RegistryActor {
         ctx: &mut Context<Self>,
         version: &ObjectName,
         number: u64,
-        ended: Result<Option<Checked>, Died>,
+        ended: Result<Option<Looked>, Died>,
     ) {
         // One that was ended by a new start of the actor is no longer among them.
         if self.running.get(version).is_none_or(|running| running.number != number) {
@@ -251,7 +261,11 @@ impl RegistryActor {
         let took = now.saturating_sub(running.began);
         self.mean = (self.mean * (WEIGHT - 1) + took) / WEIGHT;
         match ended {
-            Ok(Some(checked)) => {
+            Ok(Some(Looked { checked, refused })) => {
+                if let Some(Refused { retry_after }) = refused {
+                    let interval = self.shared.options.availability.interval;
+                    self.turns.rest(&running.host, retry_after, interval, now);
+                }
                 metrics::counter!("solar_availability_checks_total", "result" => checked.finding.label())
                     .increment(1);
                 self.tell(ctx, version, checked);
@@ -311,6 +325,11 @@ impl RegistryActor {
             _ => self.pace(),
         }
     }
+}
+
+/// Whether `host` is to be asked for this version still.
+fn is_wanted(shared: &Shared, version: &ObjectName, host: &str) -> bool {
+    wanted(shared, version).is_some_and(|(_, subject)| *subject.host == *host)
 }
 
 impl Actor for RegistryActor {

@@ -10,7 +10,7 @@ use solar_core::record::ReleaseRecord;
 use solar_core::release::{self, Resolved};
 use solar_core::routes::{ActorKind, RELEASE};
 
-use super::finalizers::{ensure, protect, remove_own};
+use super::finalizers::{ensure, or_keep, protect, remove_own};
 use super::object::{NoRequest, Pass, PassError, Reconcile};
 use super::own::{keep, observe};
 use super::system::Shared;
@@ -32,14 +32,19 @@ impl Reconcile for ReleaseKind {
     async fn reconcile(pass: &mut Pass<Self>) -> Result<Option<Duration>, PassError> {
         let Some(mut release) = observe(pass) else { return Ok(None) };
         let shared = pass.shared.clone();
+        // What cannot be held now is tried again, and keeps nobody from reading why.
+        let mut failed = Ok(());
         if release.meta.terminating {
             // Bindings and Profiles hold it by `release-ref` for as long as they need it.
             let let_go = remove_own::<Release>(&shared, &release.meta, RELEASE_FINALIZER).await?;
             if let Some(let_go) = let_go {
                 release = keep(pass, &let_go);
             }
-        } else if let Some(held) = ensure::<Release>(&shared, &release.meta, RELEASE_FINALIZER).await? {
-            release = keep(pass, &held);
+        } else {
+            let held = ensure::<Release>(&shared, &release.meta, RELEASE_FINALIZER).await;
+            if let Some(held) = or_keep(held, &mut failed) {
+                release = keep(pass, &held);
+            }
         }
         let watched = shared.options.target.watched.as_deref();
         let (resolved, version) = {
@@ -51,7 +56,8 @@ impl Reconcile for ReleaseKind {
             && resolved == (Resolved::Found { unprotected: true })
             && let Some(version) = version
         {
-            protect::<ComponentVersion>(&shared, &version, COMPONENT_VERSION_REF_FINALIZER).await?;
+            let held = protect::<ComponentVersion>(&shared, &version, COMPONENT_VERSION_REF_FINALIZER).await;
+            or_keep(held, &mut failed);
         }
         let status = release::status(&shared.cache.read(), &release, &resolved, shared.clock.wall());
         // One that nobody holds is gone by now.
@@ -65,7 +71,7 @@ impl Reconcile for ReleaseKind {
                 keep(pass, &written);
             }
         }
-        Ok(None)
+        failed.map(|()| None)
     }
 
     fn is_done(shared: &Shared, name: &ObjectName, _: &Self::Memory) -> bool {

@@ -316,11 +316,7 @@ async fn stays(pass: &Pass<RenderArtifactKind>, name: &ObjectName) -> Result<boo
 async fn read(pass: &Pass<RenderArtifactKind>) -> Result<(), PassError> {
     let before = view(pass);
     let artifact = pass.shared.api.get::<RenderArtifact>(&pass.name).await?;
-    let bindings = pass
-        .shared
-        .api
-        .list_by::<RenderBinding>(Some(&pass.name.namespace), "spec.renderArtifactRef.name", &pass.name.name)
-        .await?;
+    let bindings = bindings_of(&pass.shared, &pass.name).await?;
     match (&artifact, &before.artifact) {
         (Some(found), _) => keep_artifact(pass, found),
         (None, Some(known)) => keep_or_forget_artifact(pass, None, &known.meta.uid),
@@ -341,6 +337,14 @@ async fn read(pass: &Pass<RenderArtifactKind>) -> Result<(), PassError> {
     Ok(())
 }
 
+/// The bindings of `artifact`, by API read.
+async fn bindings_of(shared: &Shared, artifact: &ObjectName) -> Result<Vec<RenderBinding>, ApiError> {
+    shared
+        .api
+        .list_by::<RenderBinding>(Some(&artifact.namespace), "spec.renderArtifactRef.name", &artifact.name)
+        .await
+}
+
 /// Removes a binding whose owner is gone by API read, or is another of the same name.
 async fn check_owner(
     pass: &Pass<RenderArtifactKind>,
@@ -358,7 +362,7 @@ async fn check_owner(
         return Err(PassError::Outdated(binding.owner.clone()));
     }
     // Not by the name that a Target's binding has: whoever made this one may have called it anything.
-    let decision = artifact::release(&view(pass), binding);
+    let decision = artifact::release(&view(pass), vec![binding.clone()]);
     requests::let_go(pass, decision).await
 }
 
@@ -387,18 +391,7 @@ async fn delete_binding(
 
 /// Takes the finalizer off. A binding that somebody outside made meanwhile is told of; its owner binds and pushes again.
 async fn finish(pass: &Pass<RenderArtifactKind>, artifact: &RenderArtifactRecord) -> Result<(), PassError> {
-    let bindings = pass
-        .shared
-        .api
-        .list_by::<RenderBinding>(Some(&pass.name.namespace), "spec.renderArtifactRef.name", &pass.name.name)
-        .await?;
-    if let Some(binding) = bindings.first() {
-        let name = binding.metadata.name.as_deref().unwrap_or_default();
-        let note = format!(
-            "RenderBinding {name} appeared while the tag was deleted; its owner pushes the chart again"
-        );
-        emit(pass, artifact, EventOrder { warning: true, reason: "OCICleanupFailed", note });
-    }
+    let bindings = bindings_of(&pass.shared, &pass.name).await?;
     let meta = &artifact.meta;
     let patch = remove_finalizer(&meta.uid, &meta.finalizers, RENDER_ARTIFACT_FINALIZER, None);
     match pass.shared.api.patch::<RenderArtifact>(&meta.name, &patch).await {
@@ -409,6 +402,13 @@ async fn finish(pass: &Pass<RenderArtifactKind>, artifact: &RenderArtifactRecord
             keep_or_forget_artifact(pass, None, &meta.uid);
         }
         Err(error) => return Err(error.into()),
+    }
+    if let Some(binding) = bindings.first() {
+        let name = binding.metadata.name.as_deref().unwrap_or_default();
+        let note = format!(
+            "RenderBinding {name} appeared while the tag was deleted; its owner pushes the chart again"
+        );
+        emit(pass, artifact, EventOrder { warning: true, reason: "OCICleanupFailed", note });
     }
     Ok(())
 }

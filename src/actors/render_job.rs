@@ -318,7 +318,8 @@ impl Job {
             }
         }
         Err(End::Input(format!(
-            "{} holds {}, which somebody else pushed; this chart would be {}: delete that tag, or change the {}",
+            "{} holds {}, which somebody else pushed; this chart would be {}: delete that tag and set the annotation \
+             {RENDER_REQUEST_ANNOTATION} of the Target or this task to another value, or change the {}",
             self.chart_url(),
             manifest.digest,
             self.chart.artifact.digest(),

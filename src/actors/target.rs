@@ -21,7 +21,7 @@ use solar_core::render_task::{RETRY_BASE, RETRY_CAP};
 use solar_core::routes::{ActorKey, ActorKind, RENDER_ARTIFACT, TARGET};
 use solar_core::target::{
     self, BindAnswer, BindOrder, BootstrapHistory, BootstrapTaskOrder, Coordinates, GivenVersion,
-    ReleaseTaskOrder, TargetMemory, TargetStep,
+    REFUSED_AGAIN, RefusedTask, ReleaseTaskOrder, TargetMemory, TargetStep,
 };
 use solar_core::world::{IndexKey, World};
 use solar_core::{backoff, content, host, layout};
@@ -47,11 +47,32 @@ pub struct TargetKind;
 pub struct Memory {
     uid: Box<str>,
     own: Option<Own<TargetRecord>>,
-    history: Option<BootstrapHistory>,
+    history: Option<History>,
     lookup: Option<FailedLookUp>,
     given: Option<GivenVersion>,
+    /// The last answer to a Bind by artifact, with when it came. Kept here, so that a pass that fails forgets none.
+    answers: BTreeMap<Arc<str>, (BindAnswer, Moment)>,
+    /// Tasks that the API server did not let be made.
+    refused: BTreeMap<Arc<str>, Refused>,
     /// Deeds that the watch may not show yet, and requests without an answer, with when they were done.
     done: BTreeMap<Deed, Moment>,
+}
+
+/// What a look-up of earlier bootstrap versions has found.
+#[derive(Clone, Debug)]
+pub struct History {
+    /// The registry's host.
+    host: Box<str>,
+    found: BootstrapHistory,
+}
+
+/// A task that the API server did not let be made.
+#[derive(Clone, Debug)]
+struct Refused {
+    /// Not tried again before this.
+    until: Moment,
+    /// What was refused and why.
+    cause: String,
 }
 
 /// A look-up of earlier bootstrap versions that failed.
@@ -84,7 +105,7 @@ impl Reconcile for TargetKind {
     const KIND: ActorKind = TARGET;
     type Request = NoRequest;
     type Memory = Memory;
-    type Finding = Result<BootstrapHistory, String>;
+    type Finding = Result<History, String>;
 
     fn memory(_: &Shared, _: bool) -> Memory {
         Memory::default()
@@ -97,7 +118,10 @@ impl Reconcile for TargetKind {
         if !plan.steps.iter().any(|step| matches!(step, TargetStep::LookUpBootstrapHistory { .. })) {
             pass.memory().lookup = None;
         }
-        take_steps(pass, target, plan.steps).await?;
+        if take_steps(pass, target, plan.steps).await? {
+            // What was refused has to be said.
+            return Ok(Some(Duration::ZERO));
+        }
         let patience = (!pass.memory().done.is_empty()).then_some(PATIENCE);
         // A look-up whose time has come is out, or is not wanted now: waiting for no time at all would be a busy loop.
         let now = pass.now();
@@ -163,39 +187,71 @@ fn plan(pass: &mut Pass<TargetKind>, target: &TargetRecord) -> target::TargetPla
     let wall = pass.shared.clock.wall();
     let shared = pass.shared.clone();
     let world = shared.cache.read();
-    pass.answers.retain(|from, (answer, since)| match answer {
-        Answer::Bind(BindAnswer::Bound) => now < *since + PATIENCE && !is_seen(&world, target, &from.object),
-        Answer::Bind(
-            BindAnswer::Terminating { retry_after, .. } | BindAnswer::Refused { retry_after, .. },
-        ) => now < *since + *retry_after,
-        Answer::Bind(BindAnswer::Collision { .. }) => now < *since + PATIENCE,
-        _ => false,
-    });
-    let answers = pass.answers.iter().filter_map(|(from, (answer, _))| match answer {
-        Answer::Bind(answer) => Some((from.object.name.clone(), answer.clone())),
-        _ => None,
-    });
-    let answers: BTreeMap<_, _> = answers.collect();
-    let ask_again = pass.answers.iter().filter_map(|(from, (answer, since))| match answer {
-        Answer::Bind(
-            BindAnswer::Terminating { retry_after, .. } | BindAnswer::Refused { retry_after, .. },
-        ) => {
-            let left = (*since + *retry_after).saturating_sub(now);
-            Some((from.object.name.clone(), wall.saturating_add(left).ok()?))
-        }
-        _ => None,
-    });
-    let ask_again = ask_again.collect();
+    let came = std::mem::take(&mut pass.answers);
     let mut memory = pass.memory();
-    memory.done.retain(|deed, since| now < *since + PATIENCE && !is_settled(&world, &answers, target, deed));
+    let Memory { answers, refused, done, .. } = &mut *memory;
+    answers.extend(came.into_iter().filter_map(|(from, (answer, since))| match answer {
+        Answer::Bind(answer) => Some((from.object.name, (answer, since))),
+        _ => None,
+    }));
+    answers.retain(|artifact, (answer, since)| match answer {
+        BindAnswer::Bound => {
+            now < *since + PATIENCE && !is_seen(&world, target, &target.meta.name.sibling(artifact.clone()))
+        }
+        BindAnswer::Collision { .. } => now < *since + PATIENCE,
+        BindAnswer::Terminating { .. } | BindAnswer::Refused { .. } => true,
+    });
+    done.retain(|deed, since| now < *since + PATIENCE && !is_settled(&world, answers, target, deed, *since));
+    let at = |moment: Moment| wall.saturating_add(moment.saturating_sub(now)).unwrap_or(wall);
+    let ask_again =
+        answers.iter().filter_map(|(artifact, answer)| Some((artifact.clone(), at(asked_again(answer)?))));
+    let refusals = refused.iter().map(|(task, refused)| {
+        (task.clone(), RefusedTask { until: at(refused.until), cause: refused.cause.clone() })
+    });
     let core = TargetMemory {
-        answers,
-        ask_again,
-        history: memory.history.clone(),
+        answers: answers.iter().map(|(artifact, (answer, _))| (artifact.clone(), answer.clone())).collect(),
+        ask_again: ask_again.collect(),
+        refused: refusals.collect(),
+        history: history(&world, target, memory.history.as_ref()),
         history_failure: memory.lookup.as_ref().map(|failed| failed.cause.clone()),
         given: memory.given,
     };
-    target::decide(&world, target, &core, &shared.options.target, wall)
+    let plan = target::decide(&world, target, &core, &shared.options.target, wall);
+    // What is asked for no more when its time has come is not needed any more.
+    let Memory { answers, refused, .. } = &mut *memory;
+    answers.retain(|artifact, answer| {
+        asked_again(answer).is_none_or(|again| now < again)
+            || plan
+                .steps
+                .iter()
+                .any(|step| matches!(step, TargetStep::Bind(order) if order.artifact == *artifact))
+    });
+    refused.retain(|task, refused| now < refused.until || plan.steps.iter().any(|step| creates(step, task)));
+    plan
+}
+
+/// When the question may be put again that was answered like this.
+fn asked_again((answer, since): &(BindAnswer, Moment)) -> Option<Moment> {
+    match answer {
+        BindAnswer::Terminating { retry_after, .. } | BindAnswer::Refused { retry_after, .. } => {
+            Some(*since + *retry_after)
+        }
+        BindAnswer::Bound | BindAnswer::Collision { .. } => None,
+    }
+}
+
+fn creates(step: &TargetStep, task: &Arc<str>) -> bool {
+    match step {
+        TargetStep::CreateReleaseTask(order) => order.name == *task,
+        TargetStep::CreateBootstrapTask(order) => order.name == *task,
+        _ => false,
+    }
+}
+
+/// What was found, if it was found where the Target renders to now.
+fn history(world: &World, target: &TargetRecord, history: Option<&History>) -> Option<BootstrapHistory> {
+    let host = world.registries.get(&target.registry).map(|registry| &registry.host);
+    history.filter(|history| Some(&history.host) == host).map(|history| history.found.clone())
 }
 
 /// Whether the watch shows this Target's binding to the artifact.
@@ -209,15 +265,17 @@ fn is_seen(world: &World, target: &TargetRecord, artifact: &ObjectName) -> bool 
 /// Whether a deed is answered, or shown by the watch.
 fn is_settled(
     world: &World,
-    answers: &BTreeMap<Arc<str>, BindAnswer>,
+    answers: &BTreeMap<Arc<str>, (BindAnswer, Moment)>,
     target: &TargetRecord,
     deed: &Deed,
+    since: Moment,
 ) -> bool {
     let here = |name: &Arc<str>| target.meta.name.sibling(name.clone());
     match deed {
         // An answer that is not Bound has its own time for asking again.
         Deed::Bind((artifact, _)) => {
-            answers.contains_key(artifact) || is_seen(world, target, &here(artifact))
+            answers.get(artifact).is_some_and(|(_, came)| *came >= since)
+                || is_seen(world, target, &here(artifact))
         }
         Deed::Unbind(artifact) => !is_bound(world, target, &here(artifact)),
         Deed::Create(task) => world.render_tasks.get(&here(task)).is_some(),
@@ -267,33 +325,51 @@ enum Done {
     Now,
     /// It was taken, and this is the Target since then.
     Changed(Arc<TargetRecord>),
+    /// The API server will not have it so; it is kept for the status.
+    Refused,
 }
 
-/// Takes the steps in their order. After one that failed only the status is still written, so that a refusal does not
-/// keep people from reading how far the Target is.
+/// Takes the steps in their order; answers whether something was refused. After one that failed the others are taken that
+/// do not need it; while the API server is away, only the status is still written, so that people can read how far the
+/// Target is.
 async fn take_steps(
     pass: &mut Pass<TargetKind>,
     mut target: Arc<TargetRecord>,
     steps: Vec<TargetStep>,
-) -> Result<(), PassError> {
-    let mut failed = Ok(());
-    let mut is_news = true;
-    for step in steps {
-        let may_go_on = failed.is_ok() || matches!(step, TargetStep::WriteStatus(_));
-        // People are told of a step once, when it is taken.
-        let is_old = !is_news && matches!(step, TargetStep::Emit(_));
-        is_news = true;
-        if !may_go_on || is_old {
+) -> Result<bool, PassError> {
+    let mut first_error = Ok(());
+    let (mut is_away, mut is_refused) = (false, false);
+    let mut failed: Vec<&TargetStep> = Vec::new();
+    // People are told of a step once, when it is taken.
+    let mut is_news = false;
+    for step in &steps {
+        if let TargetStep::Emit(order) = step {
+            if is_news {
+                pass.shared.events.emit(Regarding::new("Target", &target.meta), order.clone());
+            }
             continue;
         }
-        match perform(pass, &target, step).await {
-            Ok(Done::Before) => is_news = false,
-            Ok(Done::Now) => {}
-            Ok(Done::Changed(changed)) => target = changed,
-            Err(error) => failed = failed.and(Err(error)),
+        is_news = false;
+        let may_go_on = failed.iter().all(|failed| step.goes_without(failed));
+        if !may_go_on || (is_away && !matches!(step, TargetStep::WriteStatus(_))) {
+            continue;
+        }
+        match perform(pass, &target, step.clone()).await {
+            Ok(Done::Before) => {}
+            Ok(Done::Now) => is_news = true,
+            Ok(Done::Changed(changed)) => {
+                target = changed;
+                is_news = true;
+            }
+            Ok(Done::Refused) => is_refused = true,
+            Err(error) => {
+                failed.push(step);
+                is_away |= error.is_away();
+                first_error = first_error.and(Err(error));
+            }
         }
     }
-    failed
+    first_error.map(|()| is_refused)
 }
 
 /// Takes one step.
@@ -330,7 +406,7 @@ async fn perform(
         }
         TargetStep::DeleteTask { name, uid } => return delete_task(pass, &name, &uid).await,
         TargetStep::RemoveFinalizer => remove_own_finalizer(pass, target).await?,
-        TargetStep::Emit(order) => pass.shared.events.emit(Regarding::new("Target", &target.meta), order),
+        TargetStep::Emit(_) => {}
     }
     Ok(Done::Now)
 }
@@ -428,18 +504,31 @@ async fn create_release_task(
         create_task(pass, target, &order.name, spec).await
     }
     .await;
-    undo_if_failed(pass, &order.name, made)
+    note_created(pass, &order.name, made)
 }
 
-fn undo_if_failed(
+/// Keeps what came of the creation of `task`: one that was refused is not tried again at once.
+fn note_created(
     pass: &Pass<TargetKind>,
     task: &Arc<str>,
-    made: Result<(), PassError>,
+    made: Result<Done, PassError>,
 ) -> Result<Done, PassError> {
-    if made.is_err() {
-        pass.memory().done.remove(&Deed::Create(task.clone()));
+    let until = pass.now() + REFUSED_AGAIN;
+    let mut memory = pass.memory();
+    let error = match made {
+        Ok(done) => {
+            memory.refused.remove(task);
+            return Ok(done);
+        }
+        Err(error) => error,
+    };
+    memory.done.remove(&Deed::Create(task.clone()));
+    let Some(cause) = error.refusal() else { return Err(error) };
+    let before = memory.refused.insert(task.clone(), Refused { until, cause: cause.clone() });
+    if before.is_none_or(|before| before.cause != cause) {
+        tracing::warn!(target = %pass.name, %task, cause, "a RenderTask was refused");
     }
-    made.map(|()| Done::Now)
+    Ok(Done::Refused)
 }
 
 fn release_config(order: &ReleaseTaskOrder, release: &Release, version: &ComponentVersion) -> ReleaseConfig {
@@ -484,7 +573,7 @@ async fn create_bootstrap_task(
         create_task(pass, target, &order.name, spec).await
     }
     .await;
-    undo_if_failed(pass, &order.name, made)
+    note_created(pass, &order.name, made)
 }
 
 fn spec(
@@ -520,7 +609,7 @@ async fn create_task(
     target: &TargetRecord,
     name: &Arc<str>,
     spec: RenderTaskSpec,
-) -> Result<(), PassError> {
+) -> Result<Done, PassError> {
     let task = RenderTask {
         metadata: ObjectMeta {
             name: Some(name.to_string()),
@@ -539,10 +628,10 @@ async fn create_task(
     match pass.shared.api.create(&task).await {
         Ok(created) => {
             pass.shared.payloads.keep(created);
-            Ok(())
+            Ok(Done::Now)
         }
         // The watch will show whose it is.
-        Err(ApiError { problem: Problem::AlreadyExists, .. }) => Ok(()),
+        Err(ApiError { problem: Problem::AlreadyExists, .. }) => Ok(Done::Before),
         Err(error) => Err(error.into()),
     }
 }
@@ -573,9 +662,10 @@ async fn delete_task(pass: &Pass<TargetKind>, name: &Arc<str>, uid: &str) -> Res
         return Ok(Done::Before);
     }
     let expect = Expect { uid, resource_version: None };
-    match pass.shared.api.delete::<RenderTask>(&pass.name.sibling(name.clone()), expect).await {
-        // On a conflict another task has the name by now.
-        Ok(_) | Err(ApiError { problem: Problem::Conflict, .. }) => Ok(Done::Now),
+    match pass.shared.api.delete_if_there::<RenderTask>(&pass.name.sibling(name.clone()), expect).await {
+        Ok(true) => Ok(Done::Now),
+        // It is gone already; on a conflict another task has the name by now.
+        Ok(false) | Err(ApiError { problem: Problem::Conflict, .. }) => Ok(Done::Before),
         Err(error) => {
             pass.memory().done.remove(&Deed::Delete(uid.into()));
             Err(error.into())
@@ -615,7 +705,7 @@ async fn look_up(
     target: ObjectName,
     registry: ObjectName,
     repository: Box<str>,
-) -> Result<BootstrapHistory, String> {
+) -> Result<History, String> {
     let base_url = shared.cache.read().registries.get(&registry).map(|registry| registry.host.clone());
     let base_url = base_url.ok_or_else(|| format!("Registry {registry} does not exist"))?;
     let artifacts = shared
@@ -631,5 +721,6 @@ async fn look_up(
     let of_artifacts = artifacts.iter().map(|artifact| artifact.spec.tag.as_str());
     let versions =
         of_artifacts.chain(tags.iter().map(String::as_str)).filter_map(layout::parse_bootstrap_tag);
-    Ok(BootstrapHistory { highest: versions.max().unwrap_or(0) })
+    let found = BootstrapHistory { highest: versions.max().unwrap_or(0) };
+    Ok(History { host: base_url, found })
 }

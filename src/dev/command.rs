@@ -237,7 +237,7 @@ impl Stack {
             (Vec::new(), Vec::new())
         } else {
             if folder.wants_examples() {
-                examples::push_descriptor(&store, &registry_address).await?;
+                examples::push_descriptor(&store.handle("examples"), &registry_address).await?;
             }
             apply_examples(args, &folder, &server, &registry_address).await?
         };

@@ -6,8 +6,7 @@ use kube::discovery::ApiResource;
 use kube::{Client, ResourceExt as _};
 use thiserror::Error;
 
-use super::registry::RegistryStore;
-use crate::adapters::oci::{Artifact, Credentials, Endpoint, OciError, OciRegistry as _};
+use crate::adapters::oci::{Artifact, Credentials, Endpoint, OciError, OciRegistry};
 
 /// The files, in the order in which they are applied.
 const FILES: [(&str, &str); 3] = [
@@ -75,15 +74,15 @@ fn descriptor() -> Artifact {
     Artifact::chart(&b"{}"[..], &b"component descriptor of example.com/described 1.0.0"[..], &[title].into())
 }
 
-/// Puts the descriptor of [`descriptor_examples`] into `store`.
+/// Puts the descriptor of [`descriptor_examples`] into the registry at this address, where the examples' user may push.
 ///
 /// # Errors
-/// When the store does not take it.
-pub async fn push_descriptor(store: &RegistryStore, registry_address: &str) -> Result<(), OciError> {
+/// When the registry does not take it.
+pub async fn push_descriptor(registry: &dyn OciRegistry, registry_address: &str) -> Result<(), OciError> {
     let login =
         Credentials::Basic { username: REGISTRY_USER.to_owned(), password: REGISTRY_PASSWORD.to_owned() };
     let endpoint = Endpoint::anonymous(registry_address, true).with_credentials(login);
-    store.handle("examples").push(&endpoint, DESCRIPTOR_REPOSITORY, "1.0.0", &descriptor()).await.map(drop)
+    registry.push(&endpoint, DESCRIPTOR_REPOSITORY, "1.0.0", &descriptor()).await.map(drop)
 }
 
 fn read(files: &[(&'static str, &str)], registry_address: &str) -> Result<Vec<Example>, ExampleError> {

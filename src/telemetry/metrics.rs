@@ -3,8 +3,10 @@
 
 use std::fmt::Write as _;
 
-use metrics::{Unit, describe_counter, describe_gauge, describe_histogram};
-use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusHandle};
+use metrics::{Label, Unit, describe_counter, describe_gauge, describe_histogram};
+use metrics_exporter_prometheus::{
+    BuildError, Matcher, PrometheusBuilder, PrometheusHandle, PrometheusRecorder,
+};
 use thiserror::Error;
 
 /// What kind of metric a family is.
@@ -238,18 +240,23 @@ pub enum MetricsError {
     Twice,
 }
 
-/// Records all metrics of this process from now on; the handle writes them as text.
-///
-/// # Errors
-/// When this was done before in this process.
-pub fn record() -> Result<PrometheusHandle, MetricsError> {
+/// A recorder that knows the buckets of the table.
+fn recorder() -> Result<PrometheusRecorder, BuildError> {
     let mut builder = PrometheusBuilder::new();
     for family in FAMILIES {
         if let Measure::Seconds(buckets) = family.measure {
             builder = builder.set_buckets_for_metric(Matcher::Full(family.name.to_owned()), buckets)?;
         }
     }
-    let recorder = builder.build_recorder();
+    Ok(builder.build_recorder())
+}
+
+/// Records all metrics of this process from now on; the handle writes them as text.
+///
+/// # Errors
+/// When this was done before in this process.
+pub fn record() -> Result<PrometheusHandle, MetricsError> {
+    let recorder = recorder()?;
     let handle = recorder.handle();
     metrics::set_global_recorder(recorder).map_err(|_| MetricsError::Twice)?;
     describe();
@@ -265,6 +272,27 @@ fn describe() {
             Measure::Seconds(_) => describe_histogram!(family.name, Unit::Seconds, family.help),
         }
     }
+}
+
+/// The text of `/metrics` with one sample of every family of the table, whose labels have `value`.
+///
+/// # Errors
+/// When the table is wrong.
+pub fn specimen(value: &'static str) -> Result<String, MetricsError> {
+    let recorder = recorder()?;
+    metrics::with_local_recorder(&recorder, || {
+        describe();
+        for family in FAMILIES {
+            let labels: Vec<Label> =
+                family.labels.iter().map(|label| Label::from_static_parts(label, value)).collect();
+            match family.measure {
+                Measure::Counter => metrics::counter!(family.name, labels).increment(1),
+                Measure::Gauge => metrics::gauge!(family.name, labels).set(1.0),
+                Measure::Seconds(_) => metrics::histogram!(family.name, labels).record(1.0),
+            }
+        }
+    });
+    Ok(recorder.handle().render())
 }
 
 /// The table as the page docs/metrics.md.

@@ -13,6 +13,8 @@ use solar_controller::adapters::cpu::Cpu;
 use solar_controller::adapters::kubernetes::{Api, bounded};
 use solar_controller::adapters::leadership::Leadership;
 use solar_controller::dev::registry::{Access, Behaviour, Fault, RegistryOperation, RegistryStore};
+use solar_core::object::ObjectName;
+use solar_core::routes::{ActorKey, COMPONENT_VERSION};
 use tokio::time::Instant;
 
 use crate::scene::{self, HOST, NAMESPACE, REPOSITORY, reason};
@@ -150,6 +152,97 @@ fn a_host_that_hangs_does_not_hold_up_another() {
 }
 
 #[test]
+fn a_registry_that_asks_to_be_left_alone_is_and_keeps_nobody_else_waiting() {
+    on_paused_time(|| async {
+        let (server, store) = world();
+        let log = watch(&store, |repository| {
+            if repository.starts_with("tired") {
+                Fault::Status { status: 429, code: "TOOMANYREQUESTS", retry_after: Some(120) }
+            } else {
+                Fault::None
+            }
+        });
+        scene::install(&server, scene::registry("r", HOST));
+        scene::install(&server, scene::registry("tired", "tired.example"));
+        let digest = scene::descriptor("none").digest().to_string();
+        install_versions(&server, "tired", "tired.example", 300, &digest);
+        install_versions(&server, "fine", HOST, 100, &digest);
+        let sim = Simulation::over(server, store, once());
+        sim.until("the healthy ones were checked", |sim| {
+            (0..100)
+                .all(|number| reason(&sim.server, &format!("fine-{number:05}")) == "DescriptorMissingPending")
+        })
+        .await;
+        let of = |log: &Log, name: &str| {
+            let log = log.lock().unwrap();
+            log.iter()
+                .filter(|(_, repository)| repository.starts_with(name))
+                .map(|(at, _)| *at)
+                .collect::<Vec<_>>()
+        };
+        let took = of(&log, "fine").last().copied().unwrap();
+        assert!(took < Duration::from_secs(12), "{took:?}");
+        tokio::time::sleep(Duration::from_secs(600)).await;
+        let asked = of(&log, "tired");
+        let at_once = asked.iter().filter(|at| **at < Duration::from_secs(10)).count();
+        // Four may be on their way when the first answer comes; then one each time.
+        assert!(at_once <= 4 && (4..=5).contains(&(asked.len() - at_once)), "{asked:?}");
+        let later = &asked[at_once - 1..];
+        let is_prompt = |gap: Duration| (120_000..=121_000).contains(&gap.as_millis());
+        assert!(later.windows(2).all(|pair| is_prompt(pair[1].saturating_sub(pair[0]))), "{later:?}");
+        let (_, said, message) = scene::available(&sim.server, "tired-00000").unwrap();
+        assert_eq!(said, "RegistryUnreachable");
+        assert!(message.contains("429") && message.contains("120 s"), "{message}");
+        sim.store.clear_faults();
+        let log = watch(&sim.store, |_| Fault::None);
+        sim.until("the others have their turns", |sim| {
+            let answered = |number| !reason(&sim.server, &format!("tired-{number:05}")).is_empty();
+            (0..300).all(answered)
+        })
+        .await;
+        let asked = of(&log, "tired");
+        assert!(asked.len() <= 296, "who had an answer is not asked for again: {}", asked.len());
+        let took = asked.last().unwrap().saturating_sub(asked[0]);
+        assert!(took < Duration::from_secs(30), "{took:?}");
+        sim.shut_down().await;
+    });
+}
+
+#[test]
+fn a_registry_that_asked_to_be_left_alone_is_so_by_a_new_start_of_the_actor_too() {
+    on_paused_time(|| async {
+        let (server, store) = world();
+        let log = watch(&store, |_| Fault::Status { status: 429, code: "", retry_after: Some(120) });
+        scene::install(&server, scene::registry("r", HOST));
+        let digest = scene::descriptor("none").digest().to_string();
+        install_versions(&server, "many", HOST, 100, &digest);
+        let ends = Arc::new(Mutex::new(0));
+        let hook = {
+            let ends = ends.clone();
+            move |label: &str| {
+                if label != "the registry actor handles the end of a check" {
+                    return Verdict::Go;
+                }
+                let mut ends = ends.lock().unwrap();
+                *ends += 1;
+                if *ends == 3 { Verdict::Panic } else { Verdict::Go }
+            }
+        };
+        let spawner = Spawner::hooked(Arc::new(hook));
+        let running = support::start_hooked(&server, &store, once(), "controller", spawner);
+        let client = server.client("default");
+        let sim = Simulation { server, store, client, running };
+        sim.until("it has died", |_| *ends.lock().unwrap() >= 3).await;
+        tokio::time::sleep(Duration::from_secs(115)).await;
+        assert_eq!(sim.running.checks_snapshot().await.unwrap().restarts, 1);
+        assert_eq!(log.lock().unwrap().len(), 4);
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        assert_eq!(log.lock().unwrap().len(), 5, "and then one asks");
+        sim.shut_down().await;
+    });
+}
+
+#[test]
 fn whoever_is_gone_when_its_turn_comes_costs_nothing() {
     on_paused_time(|| async {
         let (server, store) = world();
@@ -194,6 +287,8 @@ fn a_version_turns_red_after_the_grace_period_heals_at_once_and_an_error_is_neve
         assert_eq!(reason(&sim.server, "v"), "DescriptorMissingPending");
         tokio::time::sleep(Duration::from_secs(13)).await;
         assert_eq!(reason(&sim.server, "v"), "DescriptorMissing", "{:?}", began.elapsed());
+        let deletes = sim.server.requests().into_iter().filter(|request| request.verb == Verb::Delete);
+        assert_eq!(deletes.count(), 0, "whatever is missing, nothing is deleted");
         sim.store.set_faults(|_| Fault::status(503, ""));
         tokio::time::sleep(Duration::from_secs(301)).await;
         assert_eq!(reason(&sim.server, "v"), "RegistryUnreachable");
@@ -280,6 +375,9 @@ fn the_registry_actor_starts_again_without_losing_a_version_or_asking_more_often
             let running = support::start_hooked(&server, &store, once(), "controller", spawner);
             let client = server.client("default");
             let sim = Simulation { server, store, client, running };
+            sim.until("it has died", |_| *ends.lock().unwrap() >= 50).await;
+            let snapshot = sim.running.checks_snapshot().await.unwrap();
+            assert!(snapshot.tokens < 10, "the bucket is the old one: {snapshot:?}");
             sim.until("all were checked", |sim| all_have(&sim.server, "DescriptorMissingPending")).await;
             let snapshot = sim.running.checks_snapshot().await.unwrap();
             assert_eq!((snapshot.restarts, snapshot.queued, snapshot.running.len()), (1, 0, 0));
@@ -320,6 +418,7 @@ fn a_process_whose_lease_is_over_looks_for_nothing() {
         assert_eq!(log.lock().unwrap().len(), before);
         let snapshot = sim.running.checks_snapshot().await.unwrap();
         assert_eq!(snapshot.running.len(), 0, "and waits for no answer");
+        assert!(snapshot.tokens == 20 && snapshot.queued > 0, "and begins nothing: {snapshot:?}");
         sim.shut_down().await;
     });
 }
@@ -403,6 +502,130 @@ fn a_check_that_panics_is_no_absence_and_ends_nothing() {
         let sim = Simulation { server, store, client, running };
         sim.until("it says so", |sim| reason(&sim.server, "v") == "RegistryUnreachable").await;
         sim.until("the next one works", |sim| reason(&sim.server, "v") == "DescriptorAvailable").await;
+        sim.shut_down().await;
+    });
+}
+
+#[test]
+fn bad_input_is_said_and_asks_no_registry_more_than_once_in_an_interval() {
+    on_paused_time(|| async {
+        let (server, store) = world();
+        let log =
+            watch(&store, |repository| if repository.starts_with("cut") { Fault::Cut } else { Fault::None });
+        scene::install(&server, scene::registry("r", HOST));
+        let digest = scene::push(&store, REPOSITORY, "content").await.to_string();
+        let rows = [
+            ("no-digest", json!({ "digest": "latest" }), "NoDigest", "\"latest\" is no digest"),
+            (
+                "scheme",
+                json!({ "registry": "ftp://descriptors.example" }),
+                "RegistryUnreachable",
+                "holds a scheme",
+            ),
+            (
+                "path",
+                json!({ "registry": "descriptors.example/path" }),
+                "RegistryUnreachable",
+                "holds a path",
+            ),
+            ("space", json!({ "registry": "two words" }), "RegistryUnreachable", "white space"),
+            ("upper", json!({ "componentName": "acme.org/Web" }), "RegistryUnreachable", "acme.org/Web"),
+            ("elsewhere", json!({ "registry": "other.example" }), "RegistryNotConfigured", "other.example"),
+            ("cut", json!({ "namespace": "cut" }), "RegistryUnreachable", "the connection broke"),
+        ];
+        for (name, change, ..) in &rows {
+            let mut version = scene::version(name, HOST, &digest);
+            for (field, value) in change.as_object().unwrap() {
+                version["spec"][field] = value.clone();
+            }
+            scene::install(&server, version);
+        }
+        let sim = Simulation::over(server, store, support::options());
+        sim.until("all say something", |sim| {
+            rows.iter().all(|(name, ..)| !reason(&sim.server, name).is_empty())
+        })
+        .await;
+        for (name, _, wanted, says) in &rows {
+            let (_, reason, message) = scene::available(&sim.server, name).unwrap();
+            assert_eq!(reason, *wanted, "{name}: {message}");
+            assert!(message.contains(says), "{name}: {message}");
+        }
+        let passes = |name: &'static str| {
+            let key = ActorKey::new(COMPONENT_VERSION, ObjectName::new(NAMESPACE, name));
+            let actor = sim.running.shared.directory.find(&key).unwrap();
+            async move { actor.snapshot().await.unwrap().passes }
+        };
+        // What changed meanwhile has come to rest.
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        let mut before = Vec::new();
+        for (name, ..) in &rows {
+            before.push(passes(name).await);
+        }
+        let asked = log.lock().unwrap().len();
+        sim.server.reset_requests();
+        tokio::time::sleep(Duration::from_secs(3_600)).await;
+        for ((name, ..), before) in rows.iter().zip(before) {
+            let is_looked_for = ["upper", "cut"].contains(name);
+            let most = if is_looked_for { 12 * 3 } else { 1 };
+            let passes = passes(name).await - before;
+            assert!(passes <= most, "{name}: {passes}");
+        }
+        assert_eq!(
+            log.lock().unwrap().len() - asked,
+            12,
+            "one attempt in each interval, and only where there is a name"
+        );
+        let requests = sim.server.requests();
+        let others: Vec<_> = requests.iter().filter(|request| request.verb != Verb::Watch).collect();
+        assert!(others.is_empty(), "{others:?}");
+        sim.shut_down().await;
+    });
+}
+
+#[test]
+fn versions_for_which_nothing_is_looked_for_take_no_token_and_the_others_do() {
+    on_paused_time(|| async {
+        let (server, store) = world();
+        let log = watch(&store, |_| Fault::Hang);
+        let digest = scene::descriptor("none").digest().to_string();
+        install_versions(&server, "nowhere", "nowhere.example", 50, &digest);
+        install_versions(&server, "none", HOST, 50, "");
+        let sim = Simulation::over(server, store, once());
+        sim.until("all say so", |sim| {
+            let said =
+                |name: &str, number, wanted| reason(&sim.server, &format!("{name}-{number:05}")) == wanted;
+            (0..50).all(|n| said("nowhere", n, "RegistryNotConfigured") && said("none", n, "NoDigest"))
+        })
+        .await;
+        let snapshot = sim.running.checks_snapshot().await.unwrap();
+        assert_eq!((snapshot.tokens, snapshot.queued, snapshot.running.len()), (20, 0, 0));
+        scene::install(&sim.server, scene::registry("nowhere", "nowhere.example"));
+        sim.until("four run", |_| log.lock().unwrap().len() == 4).await;
+        let snapshot = sim.running.checks_snapshot().await.unwrap();
+        assert!(snapshot.tokens < 20, "{snapshot:?}");
+        assert_eq!((snapshot.queued, snapshot.running.len()), (46, 4));
+        sim.shut_down().await;
+    });
+}
+
+#[test]
+fn a_check_has_ten_seconds_in_all() {
+    on_paused_time(|| async {
+        let (server, store) = world();
+        let log = watch(&store, |_| Fault::Latency(Duration::from_secs(15)));
+        scene::install(&server, scene::registry("r", HOST));
+        let digest = scene::push(&store, REPOSITORY, "content").await;
+        scene::install(&server, scene::version("v", HOST, digest.as_str()));
+        let began = Instant::now();
+        let sim = Simulation::over(server, store, once());
+        sim.until("it is looked for", |_| !log.lock().unwrap().is_empty()).await;
+        let asked = log.lock().unwrap()[0].0;
+        sim.until("it says something", |sim| !reason(&sim.server, "v").is_empty()).await;
+        let (_, said, message) = scene::available(&sim.server, "v").unwrap();
+        assert_eq!(said, "RegistryUnreachable");
+        assert!(message.contains("no answer within 10 s"), "{message}");
+        let took = began.elapsed().saturating_sub(asked);
+        assert!((10.0..11.0).contains(&took.as_secs_f64()), "{took:?}");
         sim.shut_down().await;
     });
 }

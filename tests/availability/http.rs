@@ -1,6 +1,7 @@
 //! The check itself, against real answers on loopback: each ends in its row of the table, with a message for a person.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -216,6 +217,15 @@ fn answer(status: u16, headers: &[(&'static str, String)], body: Vec<u8>) -> Res
     answer.body(Body::from(body)).unwrap()
 }
 
+fn sha512(content: &[u8]) -> String {
+    use sha2::Digest as _;
+    use std::fmt::Write as _;
+    sha2::Sha512::digest(content).iter().fold("sha512:".to_owned(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
 const DIGEST: &str = "docker-content-digest";
 const OTHER: &str = "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 
@@ -242,8 +252,23 @@ fn every_answer_of_a_registry_ends_in_its_row_and_is_asked_for_once() {
         rig.expect(&host, "RegistryUnreachable", &["does not match its digest"]);
         logs.push((log, vec![Method::HEAD, Method::GET]));
 
-        for code in ["MANIFEST_UNKNOWN", "NAME_UNKNOWN"] {
-            let (host, log) = rig.says(404, &[], &json!({"errors": [{"code": code}]}).to_string()).await;
+        // A digest of another algorithm proves nothing, and the content does.
+        let long = sha512(&rig.manifest);
+        for (content, reason, says) in [
+            (rig.manifest.clone(), "DescriptorAvailable", "@sha512:"),
+            (b"something else".to_vec(), "RegistryUnreachable", "does not match its digest"),
+        ] {
+            let stated = digest.clone();
+            let (host, log) =
+                rig.fake(move |_, _, _| answer(200, &[(DIGEST, stated.clone())], content.clone())).await;
+            let long = long.clone();
+            rig.expect_with(&host, reason, &[says], |_, version| version["spec"]["digest"] = json!(long));
+            logs.push((log, vec![Method::HEAD, Method::GET]));
+        }
+
+        let unknown = |code: &str| json!({"errors": [{"code": code}]}).to_string();
+        for body in [unknown("MANIFEST_UNKNOWN"), unknown("NAME_UNKNOWN"), String::new()] {
+            let (host, log) = rig.says(404, &[], &body).await;
             rig.expect(&host, "DescriptorMissingPending", &["is not in the registry since", "15m"]);
             logs.push((log, vec![Method::HEAD]));
         }
@@ -348,6 +373,7 @@ fn no_answer_is_unreachable_and_says_what_went_wrong() {
         std::fs::write(&ca, certificate.pem()).unwrap();
         let mut rig = Rig::new(Some(ca));
 
+        let handshakes = Arc::new(AtomicUsize::new(0));
         // Trusted, but for another name; and one that nobody vouches for.
         let strange_key = rcgen::KeyPair::generate().unwrap();
         let strange = rcgen::CertificateParams::new(vec!["127.0.0.1".to_owned()])
@@ -365,9 +391,11 @@ fn no_answer_is_unreachable_and_says_what_went_wrong() {
                 rustls::pki_types::PrivateKeyDer::Pkcs8(key.serialize_der().into()),
             );
             let acceptor = tokio_rustls::TlsAcceptor::from(Arc::new(config.unwrap()));
+            let counted = handshakes.clone();
             let host = rig
                 .raw(move |stream| {
                     let acceptor = acceptor.clone();
+                    counted.fetch_add(1, Ordering::SeqCst);
                     async move { drop(acceptor.accept(stream).await) }
                 })
                 .await;
@@ -412,7 +440,9 @@ fn no_answer_is_unreachable_and_says_what_went_wrong() {
             rig.fake(|_, _, path| answer(302, &[("location", path.to_owned())], Vec::new())).await;
         rig.expect(&ring, "RegistryUnreachable", &["more than 5 redirects"]);
         rig.compare().await;
+        // By now the slow ones have had their ten seconds, and nobody else has tried again.
         assert_eq!(asked.lock().unwrap().len(), 6);
+        assert_eq!(handshakes.load(Ordering::SeqCst), 2);
         rig.running.shut_down().await;
     });
 }

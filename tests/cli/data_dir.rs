@@ -9,6 +9,7 @@ use std::process::{Command, Stdio};
 
 use kube_embedded::Server;
 use serde_json::Value;
+use test_bed::Guarded;
 
 use super::{Dev, run, text};
 
@@ -274,7 +275,8 @@ fn a_dev_that_can_keep_nothing_more_says_so_and_ends_badly() {
     let folder = tempfile::tempdir().unwrap();
     // A file that may not grow stands for a disk that is full.
     let limited = "trap '' XFSZ && ulimit -f 6000 && exec \"$0\" \"$@\"";
-    let mut child = Command::new("sh")
+    let mut command = Command::new("sh");
+    command
         .args(["-c", limited, env!("CARGO_BIN_EXE_solar-controller")])
         .args([
             "dev",
@@ -287,10 +289,9 @@ fn a_dev_that_can_keep_nothing_more_says_so_and_ends_badly() {
         ])
         .arg(folder.path())
         .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+        .stderr(Stdio::piped());
+    let mut child = Guarded::spawn(&mut command);
+    let mut lines = BufReader::new(child.stdout().unwrap()).lines().map(Result::unwrap);
     let address = lines.find_map(|line| Some(line.split_once("http://")?.1.split(',').next()?.to_owned()));
     let address = address.expect("an address");
     let answers: Vec<String> = (0..20)
@@ -298,9 +299,9 @@ fn a_dev_that_can_keep_nothing_more_says_so_and_ends_badly() {
         .take_while(|answer| answer.contains(" 201 "))
         .collect();
     assert!((1..20).contains(&answers.len()), "{answers:?}");
-    let ended = child.wait_with_output().unwrap();
-    let said = text(&ended.stderr);
-    assert_eq!(ended.status.code(), Some(1), "{said}");
+    let mut said = String::new();
+    child.stderr().unwrap().read_to_string(&mut said).unwrap();
+    assert_eq!(child.wait().code(), Some(1), "{said}");
     assert!(said.contains("error: cannot keep changes on disk: "), "{said}");
     assert!(said.contains("api.log"), "{said}");
     // What was answered is there.

@@ -4,9 +4,10 @@ mod data_dir;
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
+use test_bed::Guarded;
 
 fn program() -> Command {
     Command::new(env!("CARGO_BIN_EXE_solar-controller"))
@@ -20,9 +21,9 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// A `dev` that is up; ended when it is dropped.
+/// A `dev` that is up; ended when it is dropped, and with the tests.
 struct Dev {
-    child: Child,
+    child: Guarded,
     printed: Vec<String>,
 }
 
@@ -39,14 +40,14 @@ impl Dev {
 
     /// As [`Self::start_at`], but reads only up to a line that begins like this.
     fn start_until(folder: &Path, registry: &str, more: &[&str], end: &str) -> Self {
-        let mut child = program()
+        let mut command = program();
+        command
             .args(["dev", "--api-address", "127.0.0.1:0", "--registry-address", registry, "--data-dir"])
             .arg(folder)
             .args(more)
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+            .stdout(Stdio::piped());
+        let mut child = Guarded::spawn(&mut command);
+        let lines = BufReader::new(child.stdout().unwrap()).lines();
         let mut printed = Vec::new();
         for line in lines {
             let line = line.unwrap();
@@ -63,15 +64,7 @@ impl Dev {
     fn interrupt(mut self) -> bool {
         let pid = self.child.id().to_string();
         assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
-        self.child.wait().unwrap().success()
-    }
-}
-
-impl Drop for Dev {
-    fn drop(&mut self) {
-        // One that has ended needs no killing.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        self.child.wait().success()
     }
 }
 

@@ -119,8 +119,8 @@ impl Edge {
         });
     }
 
-    /// Puts a chart with one ConfigMap to where the component's chart is looked for.
-    fn push_component(&self) {
+    /// Puts a chart with one ConfigMap to where the component's chart is looked for. Answers its digest.
+    fn push_component(&self) -> String {
         let chart = self.helm.folder.join("podinfo");
         std::fs::create_dir_all(chart.join("templates")).unwrap();
         let map = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: podinfo\n";
@@ -129,6 +129,9 @@ impl Edge {
         self.helm.run(&["package", "podinfo"]);
         let charts = format!("oci://{}/charts", self.world.registry);
         self.helm.run(&[&["push", "podinfo-6.7.0.tgz", &charts], &LOGIN[..]].concat());
+        let (code, digest) = head(&self.world.registry, &format!("{charts}/podinfo:6.7.0"));
+        assert_eq!(code, "200");
+        digest
     }
 
     /// A Target with one release, whose chart lies in the same registry and needs the same pull secret.
@@ -246,6 +249,7 @@ impl Edge {
     /// Waits until source-controller has fetched `digest` for the repository, and reads that it says so of its newest
     /// generation. Answers the digest of the file that it serves.
     fn until_fetched(&self, repository: &Value, digest: &str) -> Value {
+        assert!(digest.starts_with("sha256:"), "{digest}");
         let name = format!("ocirepository/{}", repository["metadata"]["name"].as_str().unwrap());
         let mut found = Value::Null;
         self.until(&format!("{name} is ready with {digest}"), || {
@@ -260,8 +264,8 @@ impl Edge {
     }
 }
 
-/// Code of the registry's answer to who asks for a tag with the password.
-fn head(registry: &str, url: &str) -> String {
+/// Code and digest of the registry's answer to who asks for a tag with the password.
+fn head(registry: &str, url: &str) -> (String, String) {
     let path = url.strip_prefix(&format!("oci://{registry}/")).unwrap();
     let (repository, tag) = path.rsplit_once(':').unwrap();
     let accepted = "application/vnd.oci.image.manifest.v1+json";
@@ -274,13 +278,14 @@ fn head(registry: &str, url: &str) -> String {
     std::io::Write::write_all(&mut stream, request.as_bytes()).unwrap();
     let mut answer = String::new();
     std::io::Read::read_to_string(&mut stream, &mut answer).unwrap();
-    answer.split(' ').nth(1).unwrap().to_owned()
+    let digest = answer.lines().find_map(|line| line.strip_prefix("Docker-Content-Digest: "));
+    (answer.split(' ').nth(1).unwrap().to_owned(), digest.unwrap_or_default().to_owned())
 }
 
 #[test]
 fn source_controller_fetches_what_the_charts_point_to_follows_changes_and_finds_nothing_after_the_end() {
     let Some(edge) = Edge::start() else { return };
-    edge.push_component();
+    let component = edge.push_component();
     edge.deploy();
     edge.until_ready(1);
     let chart_url = || edge.get("fleet", "target/edge")["status"]["chartURL"].as_str().unwrap().to_owned();
@@ -305,7 +310,7 @@ fn source_controller_fetches_what_the_charts_point_to_follows_changes_and_finds_
     assert_eq!(nested["spec"]["url"], format!("oci://{}/charts/podinfo", edge.world.registry));
     assert_eq!(nested["spec"]["secretRef"]["name"], "charts-pull");
     assert_eq!(nested["spec"]["insecure"], true);
-    edge.until_fetched(nested, "");
+    edge.until_fetched(nested, &component);
 
     let values = r#"{"spec":{"values":{"replicaCount":3}}}"#;
     edge.world.ok(&["patch", "release", "web", "-n", "fleet", "--type", "merge", "-p", values]);
@@ -314,7 +319,7 @@ fn source_controller_fetches_what_the_charts_point_to_follows_changes_and_finds_
     let (second, fetched_then) = round(&urls[1]);
     assert_ne!((&first, &fetched), (&second, &fetched_then));
     urls.extend([first, second.clone()]);
-    let live = [&urls[1], &second].map(|url| head(&edge.world.registry, url));
+    let live = [&urls[1], &second].map(|url| head(&edge.world.registry, url).0);
     assert_eq!(live, ["200", "200"]);
 
     edge.world.ok(&["delete", "target", "edge", "-n", "fleet", "--timeout=2m"]);
@@ -322,7 +327,7 @@ fn source_controller_fetches_what_the_charts_point_to_follows_changes_and_finds_
         edge.get("fleet", "renderartifacts")["items"].as_array().is_some_and(Vec::is_empty)
     });
     let answers: BTreeMap<&String, String> =
-        urls.iter().map(|url| (url, head(&edge.world.registry, url))).collect();
+        urls.iter().map(|url| (url, head(&edge.world.registry, url).0)).collect();
     assert!(answers.len() == 4 && answers.values().all(|code| code == "404"), "{answers:?}");
     // It has finalizers on them.
     edge.world.ok(&["delete", "ocirepositories", "--all", "-n", "edge", "--timeout=2m"]);

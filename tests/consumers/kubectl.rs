@@ -1,14 +1,25 @@
 //! The commands of README.md say the same to `dev` and to a real API server with `run` beside it.
 
+use std::collections::BTreeSet;
+use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Instant;
 
 use serde_json::{Value, json};
-use test_bed::{ADMIN, Cluster, Generation, Process, Registry, wait_until};
+use solar_controller::adapters::oci::{HttpRegistry, HttpRegistryOptions};
+use solar_controller::dev::push_descriptor;
+use test_bed::{ADMIN, Cluster, DEADLINE, Generation, Guarded, Process, Registry, wait_until};
+
+use crate::program::tells_no_secret;
+use crate::readme;
 
 /// The password of `solar` is that of the examples.
 const USERS: &str = "solar:$2y$05$abcdefghijklmnopqrstuu7np.w7oY8TATtucaSYXLv4FQhNJ7EHu\n";
-const EXAMPLES: [&str; 3] = ["01-platform.yaml", "02-releases.yaml", "03-targets.yaml"];
+const EXAMPLES: [&str; 4] =
+    ["01-platform.yaml", "02-releases.yaml", "03-targets.yaml", "04-descriptors.yaml"];
 
 /// A controller with an API server and a registry.
 pub struct World {
@@ -22,7 +33,16 @@ pub struct World {
     /// `dev` or `run`.
     pub program: Process,
     /// Beside `run`; ended with the test.
-    _servers: Option<(Cluster, Registry)>,
+    servers: Option<(Cluster, Registry)>,
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        // `dev` prints the password of its registry.
+        if !thread::panicking() && self.servers.is_some() {
+            tells_no_secret(&self.program.log());
+        }
+    }
 }
 
 fn program(folder: &Path) -> Process {
@@ -48,7 +68,7 @@ impl World {
             folder,
             registry: format!("127.0.0.1:{port}"),
             program: process,
-            _servers: None,
+            servers: None,
         }
     }
 
@@ -68,6 +88,8 @@ impl World {
             // As in `dev`: nobody was here before.
             "--takeover-wait=0s".to_owned(),
         ]);
+        // What is said of an event that was refused.
+        let program = program.env("SOLAR_LOG", "warn,kube_client=error,solar_controller=debug");
         let kubeconfig = cluster.kubeconfig(ADMIN);
         let world = Self {
             kubectl: kubectl.to_owned(),
@@ -75,10 +97,12 @@ impl World {
             folder,
             registry: registry.host(),
             program,
-            _servers: Some((cluster, registry)),
+            servers: Some((cluster, registry)),
         };
         let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-        world.ok(&["apply", "--server-side", "-f", root.join("crds").to_str().unwrap()]);
+        for line in readme::commands("Run it") {
+            world.succeeds(&line.command);
+        }
         world.ok(&["wait", "--for=condition=Established", "crd", "--all", "--timeout=2m"]);
         world.ok(&["apply", "-k", root.join("deploy/base").to_str().unwrap()]);
 
@@ -90,6 +114,16 @@ impl World {
         std::fs::write(own, config.to_string()).unwrap();
         world.program.start();
         Some(world)
+    }
+
+    /// Waits until the change of README.md has arrived.
+    fn is_changed(&self) {
+        wait_until("the change has arrived", || {
+            let path = "jsonpath={.status.bootstrapVersion}";
+            self.ok(&["get", "target", "lab", "-n", "fleet", "-o", path]) == "2"
+        })
+        .unwrap();
+        self.settled();
     }
 
     fn command(&self, arguments: &[&str]) -> Command {
@@ -111,12 +145,46 @@ impl World {
         String::from_utf8(output.stdout).unwrap()
     }
 
+    /// A line of README.md as a shell runs it in this repository, with this world's registry.
+    fn line(&self, line: &str) -> Command {
+        let mut command = Command::new("sh");
+        let line = line.replace("127.0.0.1:5000", &self.registry);
+        let programs = std::env::var_os("PATH").unwrap_or_default();
+        let programs = std::env::split_paths(&programs).collect::<Vec<_>>();
+        let folders = [self.kubectl.parent().unwrap().to_owned()].into_iter().chain(programs);
+        command.args(["-c", &format!("exec {line}")]).current_dir(env!("CARGO_MANIFEST_DIR"));
+        command.env("PATH", std::env::join_paths(folders).unwrap());
+        command.env("KUBECONFIG", &self.kubeconfig).env("HOME", &self.folder).stdin(Stdio::null());
+        command
+    }
+
+    /// What a line of README.md says, which succeeds.
+    fn succeeds(&self, line: &str) -> String {
+        let output = self.line(line).output().unwrap();
+        assert!(output.status.success(), "{line}: {output:?}\n{}", self.program.log());
+        self.without_differences(&output)
+    }
+
     /// Exit code and all that a command prints, without what differs between any two clusters.
     fn said(&self, arguments: &[&str]) -> String {
-        let output = self.run(arguments);
+        self.without_differences(&self.run(arguments))
+    }
+
+    fn without_differences(&self, output: &Output) -> String {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).replace(&self.registry, "REGISTRY");
         let (out, err) = (text(&output.stdout), text(&output.stderr));
         format!("{:?}\n{}\n{}", output.status.code(), plain(&out), plain(&err))
+    }
+
+    /// Puts the descriptor of the examples into the registry.
+    fn push_descriptor(&self) {
+        rustls::crypto::ring::default_provider().install_default().ok();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let pushed = async {
+            let client = HttpRegistry::new(&HttpRegistryOptions::default()).unwrap();
+            push_descriptor(&client, &self.registry).await
+        };
+        runtime.block_on(pushed).unwrap();
     }
 
     fn apply_examples(&self) -> String {
@@ -133,7 +201,7 @@ impl World {
         file
     }
 
-    /// Waits until all Targets are ready with what they should have now.
+    /// Waits until all Targets are ready with what they should have now, and the descriptor is found.
     fn settled(&self) {
         let every = |path: &str| -> Vec<String> {
             let path = format!("jsonpath={{range .items[*]}}{path}{{\"\\n\"}}{{end}}");
@@ -153,6 +221,10 @@ impl World {
                 })
         })
         .unwrap_or_else(|late| panic!("{late}\n{:?}\n{}", every("{.status}"), self.program.log()));
+        let reason = "jsonpath={.status.conditions[?(@.type==\"Available\")].reason}";
+        let version = ["get", "componentversion", "described-1.0.0", "-n", "fleet", "-o", reason];
+        wait_until("the descriptor is found", || self.ok(&version) == "DescriptorAvailable")
+            .unwrap_or_else(|late| panic!("{late}\n{}", self.program.log()));
     }
 }
 
@@ -198,11 +270,9 @@ fn hashes_and_ages_are_left_out_and_nothing_else() {
     assert_eq!(plain("render-rel-web-e3118c6a:True deadline"), "render-rel-web-HASH:True deadline");
 }
 
-/// The commands of README.md and what else a user looks with.
+/// What else than by the commands of README.md a user looks with.
 fn looks() -> Vec<Vec<&'static str>> {
     let mut looks: Vec<Vec<&str>> = [
-        "get targets -A -o wide",
-        "get rendertasks,renderartifacts,renderbindings -n fleet",
         "get releases -n fleet",
         "get targets -n fleet",
         "get all -n fleet",
@@ -236,13 +306,28 @@ fn looks() -> Vec<Vec<&'static str>> {
 }
 
 /// The first lines that a watch prints.
-fn watched(world: &World, arguments: &[&str], lines: usize) -> String {
-    use std::io::{BufRead as _, BufReader};
-    let mut child = world.command(arguments).stdout(Stdio::piped()).spawn().unwrap();
-    let output = BufReader::new(child.stdout.take().unwrap());
-    let text: Vec<String> = output.lines().take(lines).map(Result::unwrap).collect();
-    child.kill().unwrap();
-    child.wait().unwrap();
+#[allow(clippy::disallowed_methods, reason = "a real process is read, with a deadline in real time")]
+fn watched(world: &World, mut command: Command, lines: usize) -> String {
+    let mut child = Guarded::spawn(command.stdout(Stdio::piped()));
+    let output = BufReader::new(child.stdout().unwrap());
+    let (tell, told) = mpsc::channel();
+    // It ends when the child does.
+    let reader = thread::spawn(move || {
+        // Nobody listens any more where enough has been read.
+        output.lines().map_while(Result::ok).try_for_each(|line| tell.send(line)).ok();
+    });
+    let deadline = Instant::now() + DEADLINE;
+    let mut text = Vec::new();
+    while text.len() < lines {
+        match told.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+            Ok(line) => text.push(line),
+            Err(error) => {
+                panic!("{} of {lines} lines, then {error}: {text:?}\n{}", text.len(), world.program.log())
+            }
+        }
+    }
+    drop(child);
+    reader.join().unwrap();
     plain(&text.join("\n"))
 }
 
@@ -252,10 +337,12 @@ fn kubectl_says_the_same_of_dev_and_of_a_real_cluster() {
     let Some(real) = World::real(&kubectl) else { return };
     let dev = World::dev(&kubectl);
     let both = [&dev, &real];
+    assert!(test_bed::tool("curl").is_some(), "README.md has commands for it");
 
+    both.into_iter().for_each(World::push_descriptor);
     let [applied, expected] = both.map(World::apply_examples);
     assert_eq!(applied, expected, "kubectl apply");
-    assert_eq!(applied.matches(" created").count(), 22, "{applied}");
+    assert_eq!(applied.matches(" created").count(), 26, "{applied}");
     both.into_iter().for_each(World::settled);
 
     let mut differences = Vec::new();
@@ -268,17 +355,31 @@ fn kubectl_says_the_same_of_dev_and_of_a_real_cluster() {
     for arguments in looks() {
         compare(&arguments);
     }
-    let values = "{\"spec\":{\"values\":{\"replicaCount\":3}}}";
-    compare(&["patch", "release", "web-next", "-n", "fleet", "--type", "merge", "-p", values]);
-    for world in both {
-        wait_until("the change has arrived", || {
-            let path = "jsonpath={.status.bootstrapVersion}";
-            world.ok(&["get", "target", "lab", "-n", "fleet", "-o", path]) == "2"
-        })
-        .unwrap();
-        world.settled();
+    for line in readme::commands("Try it") {
+        let command = &line.command;
+        if !line.is_typed {
+            let printed = command.replace("127.0.0.1:5000", &dev.registry);
+            assert!(dev.program.log().contains(&printed), "dev does not print {printed}");
+        }
+        let [said, expected] = both.map(|world| match command.strip_suffix(" --watch") {
+            Some(once) => {
+                let now = world.line(once).output().unwrap();
+                let lines = String::from_utf8(now.stdout).unwrap().lines().count();
+                watched(world, world.line(command), lines)
+            }
+            None => world.succeeds(command),
+        });
+        assert_eq!(said, expected, "dev and real: {command}");
+        if command.starts_with("curl ") {
+            assert!(said.contains("fleet/bootstrap-edge-1"), "{command}: {said}");
+        }
+        if command.contains(" patch ") {
+            both.into_iter().for_each(World::is_changed);
+        }
+        if !line.output.is_empty() {
+            assert_eq!(said, format!("Some(0)\n{}\n", plain(&line.output)), "README.md shows: {command}");
+        }
     }
-    compare(&["get", "targets", "-n", "fleet"]);
     compare(&["delete", "target", "lab", "-n", "fleet", "--timeout=2m"]);
     for world in both {
         wait_until("its charts are gone", || {
@@ -293,14 +394,47 @@ fn kubectl_says_the_same_of_dev_and_of_a_real_cluster() {
         wait_until("as much is left", || dev.said(&list) == real.said(&list)).ok();
         compare(&list);
     }
-    let releases = real.ok(&["get", "releases", "-n", "fleet", "--no-headers"]).lines().count();
-    let watch = ["get", "releases", "-n", "fleet", "--watch"];
-    assert_eq!(
-        watched(&dev, &watch, releases + 1),
-        watched(&real, &watch, releases + 1),
-        "kubectl get --watch"
-    );
     assert!(differences.is_empty(), "{}", differences.join("\n\n"));
+    tells_by_events(&real);
     let log = real.program.log();
     assert!(!log.contains("orbidden"), "a permission is missing: {log}");
+}
+
+/// Each chart is told of by an event, and one that is made again with the same result by the same event.
+fn tells_by_events(world: &World) {
+    let events = || -> Vec<Value> {
+        let list = world.ok(&["get", "events.events.k8s.io", "-n", "fleet", "-o", "json"]);
+        let list: Value = serde_json::from_str(&list).unwrap();
+        list["items"].as_array().unwrap().clone()
+    };
+    let names = world.ok(&["get", "rendertasks", "-n", "fleet", "-o", "name"]);
+    let tasks: BTreeSet<&str> = names.lines().map(|name| name.rsplit('/').next().unwrap()).collect();
+    let told = |reached: &dyn Fn(&Value) -> bool| -> BTreeSet<String> {
+        let succeeded =
+            events().into_iter().filter(|event| event["reason"] == "JobSucceeded" && reached(event));
+        succeeded.map(|event| event["regarding"]["name"].as_str().unwrap().to_owned()).collect()
+    };
+    let until = |what: &str, level: &dyn Fn() -> bool| {
+        let late = |late| panic!("{late}\n{:?}\n{}", events(), world.program.log());
+        wait_until(what, level).unwrap_or_else(late);
+    };
+    until("every task is told of", &|| {
+        let told = told(&|_| true);
+        !tasks.is_empty() && tasks.iter().all(|task| told.contains(*task))
+    });
+    // Somebody takes away what the status of one says and asks for it again.
+    let task = tasks.first().unwrap();
+    let patch = ["--subresource=status", "--type=merge", "-p", r#"{"status":null}"#];
+    world.ok(&[&["patch", "rendertask", task, "-n", "fleet"], &patch[..]].concat());
+    world.ok(&[
+        "annotate",
+        "rendertask",
+        task,
+        "-n",
+        "fleet",
+        "solar.opendefense.cloud/render-request=again",
+    ]);
+    until("its event says that it happened twice", &|| {
+        told(&|event| event["series"]["count"].as_u64() >= Some(2)) == BTreeSet::from([(*task).to_owned()])
+    });
 }

@@ -6,3 +6,6 @@ mod charts;
 mod flux;
 mod helm;
 mod kubectl;
+#[path = "../support/program.rs"]
+mod program;
+mod readme;

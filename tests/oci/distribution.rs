@@ -1,23 +1,16 @@
 //! The port against real registries: distribution 2.8, which refuses to delete by tag, and distribution 3.
 
-use std::sync::{Arc, Mutex};
+use std::collections::BTreeSet;
 
-use axum::Router;
-use axum::extract::{RawQuery, State};
-use axum::http::{HeaderMap, StatusCode};
-use axum::routing::get;
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-use serde_json::{Value, json};
 use solar_controller::adapters::oci::{
     Artifact, DeleteOutcome, Endpoint, HttpRegistry, HttpRegistryOptions, OciErrorKind, OciRegistry,
     Reference, UntagError, UntagOutcome, UntagProgress, UntagRequest, untag,
 };
-use test_bed::{Authority, Generation, Registry, RegistryBuilder, Signer};
-use tokio::net::TcpListener;
+use test_bed::{Authority, Generation, Registry, RegistryBuilder};
 use tokio::task::JoinSet;
 
 use crate::support::{REPOSITORY, basic, chart, http_client, patient};
+use crate::tokens::{ISSUER, SERVICE, Tokens};
 
 /// The password of `robot` is `right`.
 const USERS: &str = "robot:$2y$05$abcdefghijklmnopqrstuu8xaCxxL82bnl.UY74PMksDxIJShppPC\n";
@@ -122,9 +115,9 @@ async fn a_registry_without_deletion_is_found_out_and_keeps_the_tag() {
     }
 }
 
-/// With the wrong password and with none, every operation is refused for that reason.
+/// Without a password and with a wrong one, every operation is refused for that reason.
 async fn is_closed_to_strangers(registry: &dyn OciRegistry, endpoint: &Endpoint) {
-    for endpoint in [endpoint.clone().with_credentials(basic("wrong")), endpoint.clone()] {
+    for endpoint in [endpoint.clone(), endpoint.clone().with_credentials(basic("wrong"))] {
         let tag = Reference::tag("v1");
         let refusals = [
             registry.head(&endpoint, REPOSITORY, &tag).await.err(),
@@ -144,70 +137,15 @@ async fn a_registry_with_passwords_takes_the_right_one_only() {
         let registry = http_client(patient());
         is_closed_to_strangers(&registry, &plain(&server)).await;
         life_of_a_tag(&registry, &plain(&server).with_credentials(basic("right"))).await;
+        // Nothing of who was let in is left to others.
+        is_closed_to_strangers(&registry, &plain(&server)).await;
     }
 }
 
-/// A token server: `robot` with the password `right` gets those of the actions asked for that it grants.
-struct Tokens {
-    signer: Signer,
-    granted: Mutex<Vec<&'static str>>,
-    asked: Mutex<Vec<String>>,
-}
-
-impl Tokens {
-    /// Serves the tokens of an authority; returns the realm too.
-    async fn serve(authority: &Authority, server: &mut JoinSet<()>) -> (Arc<Self>, String) {
-        let tokens = Arc::new(Self {
-            signer: authority.signer(),
-            granted: Mutex::new(vec!["pull", "push", "delete"]),
-            asked: Mutex::default(),
-        });
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
-        let realm = format!("http://{}/token", listener.local_addr().expect("its address"));
-        let answer = |State(tokens): State<Arc<Self>>, RawQuery(query): RawQuery, headers: HeaderMap| async move {
-            tokens.answer(query, &headers)
-        };
-        let app = Router::new().route("/token", get(answer)).with_state(Arc::clone(&tokens));
-        server.spawn(async move { axum::serve(listener, app).await.expect("serving") });
-        (tokens, realm)
-    }
-
-    fn answer(&self, query: Option<String>, headers: &HeaderMap) -> Result<String, StatusCode> {
-        let right = format!("Basic {}", STANDARD.encode("robot:right"));
-        if headers.get("authorization").is_none_or(|found| *found != right) {
-            return Err(StatusCode::UNAUTHORIZED);
-        }
-        let query = query.unwrap_or_default();
-        let pairs: Vec<(String, String)> =
-            url::form_urlencoded::parse(query.as_bytes()).into_owned().collect();
-        let scopes = pairs.iter().filter(|(name, _)| name == "scope");
-        let access: Vec<Value> = scopes
-            .flat_map(|(_, scope)| scope.split(' ').map(str::to_owned).collect::<Vec<_>>())
-            .map(|scope| self.grant(scope))
-            .collect();
-        let now = seconds_now();
-        let claims = json!({
-            "iss": "token-server", "sub": "robot", "aud": "registry", "jti": "1",
-            "iat": now, "nbf": now - 60, "exp": now + 300, "access": access,
-        });
-        Ok(json!({ "token": self.signer.sign(&claims) }).to_string())
-    }
-
-    fn grant(&self, scope: String) -> Value {
-        let mut parts = scope.splitn(2, ':');
-        let (kind, rest) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
-        let (name, actions) = rest.rsplit_once(':').unwrap_or_default();
-        let granted = self.granted.lock().expect("unpoisoned");
-        let actions: Vec<&str> = actions.split(',').filter(|action| granted.contains(action)).collect();
-        let access = json!({ "type": kind, "name": name, "actions": actions });
-        self.asked.lock().expect("unpoisoned").push(scope);
-        access
-    }
-}
-
-#[allow(clippy::disallowed_methods, reason = "a real registry compares with the real time")]
-fn seconds_now() -> i64 {
-    jiff::Timestamp::now().as_second()
+/// Repository and actions of a scope.
+fn named(scope: &str) -> (String, BTreeSet<String>) {
+    let (repository, actions) = scope.rsplit_once(':').expect("a scope");
+    (repository.to_owned(), actions.split(',').map(str::to_owned).collect())
 }
 
 #[tokio::test]
@@ -215,28 +153,28 @@ async fn a_registry_with_tokens_takes_those_with_the_right_actions_only() {
     let folder = test_bed::folder("tokens");
     let authority = Authority::new(&folder);
     let mut servers = JoinSet::new();
-    let (tokens, realm) = Tokens::serve(&authority, &mut servers).await;
+    let (tokens, realm) = Tokens::serve(&authority, "robot:right", &mut servers).await;
     let with_tokens =
-        |builder: RegistryBuilder| builder.tokens(&realm, "registry", "token-server", &authority.certificate);
+        |builder: RegistryBuilder| builder.tokens(&realm, SERVICE, ISSUER, &authority.certificate);
     for (generation, server) in registries(with_tokens) {
         let registry = http_client(patient());
         is_closed_to_strangers(&registry, &plain(&server)).await;
         let endpoint = plain(&server).with_credentials(basic("right"));
         life_of_a_tag(&registry, &endpoint).await;
-        let asked = std::mem::take(&mut *tokens.asked.lock().expect("unpoisoned"));
-        assert!(
-            asked.iter().all(|scope| scope.starts_with(&format!("repository:{REPOSITORY}:"))),
-            "{asked:?}"
-        );
-        assert!(asked.iter().any(|scope| scope.contains("delete")), "{asked:?}");
+        // What the registry names, which has no order of its own, and no more.
+        let asked: BTreeSet<(String, BTreeSet<String>)> =
+            tokens.asked().iter().map(|scope| named(scope)).collect();
+        let scope = |actions: &str| named(&format!("repository:{REPOSITORY}:{actions}"));
+        assert_eq!(asked, BTreeSet::from([scope("delete"), scope("pull"), scope("pull,push")]));
+        is_closed_to_strangers(&registry, &plain(&server)).await;
 
         // Who may not delete is told so, and loses nothing.
         let artifact = chart("content");
         assert!(registry.push(&endpoint, REPOSITORY, "v1", &artifact).await.is_ok());
-        *tokens.granted.lock().expect("unpoisoned") = vec!["pull", "push"];
+        tokens.grant_only(&["pull", "push"]);
         let newcomer = http_client(patient());
         let refused = untag_v1(&newcomer, &endpoint, REPOSITORY, &artifact).await;
-        *tokens.granted.lock().expect("unpoisoned") = vec!["pull", "push", "delete"];
+        tokens.grant_only(&["pull", "push", "delete"]);
         assert!(
             matches!(&refused, Err(UntagError::Refused { source }) if matches!(source.kind, OciErrorKind::Unauthorized { .. })),
             "{generation:?}: {refused:?}"

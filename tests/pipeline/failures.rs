@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use kube_embedded::{Fault as ApiFault, FaultRule, Verb};
+use kube_embedded::{Fault as ApiFault, FaultPlan, FaultRule, Verb};
 use serde_json::{Value, json};
 use solar_controller::dev::registry::{Access, Fault, RegistryOperation};
 
@@ -530,6 +530,34 @@ fn a_render_request_on_a_target_reaches_its_tasks_also_those_that_are_made_later
         .await;
         pass(HOUR).await;
         assert_eq!(sim.server.objects("RenderTask").count(), 2);
+        sim.shut_down().await;
+    });
+}
+
+// ---- the API server ----
+
+#[test]
+fn half_a_minute_after_a_long_outage_of_writes_everybody_is_back() {
+    on_paused_time(|| async {
+        let sim = Simulation::new();
+        install_platform(&sim);
+        pass(Duration::from_secs(10)).await;
+        for verb in [Verb::Create, Verb::Patch] {
+            sim.server.add_fault(FaultRule::new(ApiFault::unavailable()).verb(verb));
+        }
+        for number in 0..5 {
+            install_target(&sim, &format!("edge-{number}"), "charts");
+        }
+        let before = calls(&sim);
+        pass(HOUR / 4).await;
+        // Each Target and each binding tries once in half a minute.
+        let tried = calls(&sim) - before;
+        assert!((5 * 30..5 * 200).contains(&tried), "{tried} requests");
+        sim.server.set_faults(FaultPlan::new());
+        pass(Duration::from_secs(35)).await;
+        for number in 0..5 {
+            assert!(is_ready(&sim, &format!("edge-{number}")), "{number}");
+        }
         sim.shut_down().await;
     });
 }

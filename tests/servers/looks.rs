@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use solar_controller::dev::registry::{Fault, RegistryOperation};
 
 use crate::election::{SHORT, until_it_says};
+use crate::metrics::Scraped;
 use crate::program::{self, Log};
 use crate::world::{Kind, World};
 
@@ -92,4 +93,57 @@ pub fn only_the_process_that_leads_looks_for_descriptors(kind: Kind) {
     first.signal("-CONT");
     assert_eq!(world.code(&mut first), Some(1), "{}", first.log.text());
     assert_eq!(heads(), before, "it wakes with dozens that are due");
+}
+
+pub fn metrics_tell_what_checks_came_to_how_many_run_and_how_many_wait(kind: Kind) {
+    let Some(world) = World::new(kind, "checks") else { return };
+    world.install_namespaces();
+    world.install_descriptor();
+    let mut version = world.get(&world.fleet("componentversions/described-1.0.0")).unwrap();
+    version["status"].take();
+    let mut install = |name: &str| {
+        version["metadata"] = json!({ "name": name });
+        world.ensure(&world.fleet("componentversions"), &version);
+        if name == "gone" {
+            let patch = json!({ "spec": { "digest": format!("sha256:{}", "0".repeat(64)) } });
+            world.patch(&world.fleet("componentversions/gone"), &patch);
+        }
+    };
+    for number in 1..4 {
+        install(&format!("described-1.0.{number}"));
+    }
+    world.store.set_faults(|info| match info.operation {
+        RegistryOperation::HeadManifest => Fault::Hang,
+        _ => Fault::None,
+    });
+    let program = world.run("run", &["--componentversion-availability-interval", "24h"]);
+    let scrape = || Scraped::read(&program::get(&program.metrics, "/metrics").1);
+    let is = |scraped: &Scraped, name: &str, labels: &[(&str, &str)], wanted: u32| {
+        (scraped.sum(name, labels) - f64::from(wanted)).abs() < 0.5
+    };
+    let (total, lag) = ("solar_availability_checks_total", "solar_availability_check_lag_seconds");
+    let (running, queue) = ("solar_availability_checks_in_flight", "solar_availability_queue");
+    let until = |what: &str, level: &dyn Fn(&Scraped) -> bool| {
+        world.until(what, Some(&program.log), || level(&scrape()));
+    };
+    until("four run", &|scraped| is(scraped, running, &[], 4));
+    for name in ["described-1.0.4", "described-1.0.5", "gone"] {
+        install(name);
+    }
+    until("three wait", &|scraped| is(scraped, queue, &[], 3));
+    let scraped = scrape();
+    assert!(is(&scraped, total, &[], 0));
+    assert!(is(&scraped, &format!("{lag}_count"), &[], 4));
+    assert!(scraped.sum("solar_availability_throttled_total", &[]) >= 3.0);
+    world.pause(Duration::from_millis(500));
+    // Those that run find no answer within their time; the others find it working.
+    world.store.clear_faults();
+    until("all have ended", &|scraped| is(scraped, total, &[], 7));
+    let scraped = scrape();
+    for (result, wanted) in [("unreachable", 4), ("available", 2), ("missing", 1)] {
+        assert!(is(&scraped, total, &[("result", result)], wanted), "{result}");
+    }
+    assert!(is(&scraped, &format!("{lag}_count"), &[], 7));
+    assert!(scraped.sum(&format!("{lag}_sum"), &[]) >= 1.5, "three waited for half a second each");
+    assert!(is(&scraped, running, &[], 0) && is(&scraped, queue, &[], 0));
 }

@@ -1,7 +1,11 @@
 //! `run` as a user starts it, on both API servers: the embedded one and kube-apiserver.
 #![cfg(feature = "dev")]
 
+mod cleanup;
 mod election;
+mod ends;
+#[path = "../support/faulty.rs"]
+mod faulty;
 mod life;
 mod looks;
 mod metrics;
@@ -13,6 +17,9 @@ mod proxy;
 mod registries;
 mod scope;
 mod stress;
+#[path = "../support/tokens.rs"]
+mod tokens;
+mod webhook;
 mod world;
 
 /// Each case twice, under the name of its API server.
@@ -51,4 +58,5 @@ on_both_servers! {
     scope::only_the_named_controllers_run_and_only_what_they_need_is_watched,
     looks::only_the_process_that_leads_looks_for_descriptors,
     looks::a_descriptor_that_goes_and_comes_back_is_told,
+    looks::metrics_tell_what_checks_came_to_how_many_run_and_how_many_wait,
 }

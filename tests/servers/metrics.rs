@@ -5,6 +5,8 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use solar_controller::telemetry::metrics::{FAMILIES, specimen};
+
 use crate::looks::until_available;
 use crate::pipeline::settled;
 use crate::program::get;
@@ -97,4 +99,20 @@ fn promtool_has_nothing_against_the_metrics_of_a_working_controller() {
     let renamed = text.replace("solar_renders_total", "solar_renders");
     let complaint = check(&promtool, &renamed).unwrap_err();
     assert!(complaint.contains("solar_renders"), "{complaint}");
+}
+
+#[test]
+fn promtool_has_nothing_against_any_metric_of_the_table() {
+    let Some(promtool) = test_bed::tool("promtool") else { return };
+    let text = specimen("some").unwrap();
+    let scraped = Scraped::read(&text);
+    for family in FAMILIES {
+        assert_eq!(scraped.types.get(family.name).map(String::as_str), Some(family.measure.as_str()));
+        let labels: BTreeSet<String> = family.labels.iter().map(ToString::to_string).collect();
+        assert_eq!(scraped.labels(family.name), labels, "{}", family.name);
+    }
+    assert_eq!(check(&promtool, &text), Ok(()));
+    let renamed = text.replace("solar_watch_restarts_total", "solar_watch_restarts");
+    let complaint = check(&promtool, &renamed).unwrap_err();
+    assert!(complaint.contains("solar_watch_restarts"), "{complaint}");
 }

@@ -1,173 +1,248 @@
-//! The clean-up of tags on real registries, as users see it: distribution 2.8, which refuses to delete by tag, and 3, with
-//! deletion on and off.
+//! `run` with registries as people have them: distribution 2.8 and 3 that ask for passwords or tokens, speak TLS with a
+//! private authority, or delete nothing.
 
-use std::collections::BTreeSet;
-use std::fs;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 use solar_controller::adapters::oci::{
-    Credentials, Endpoint, HttpRegistry, HttpRegistryOptions, OciRegistry as _, Timeouts,
+    Credentials, Endpoint, HttpRegistry, HttpRegistryOptions, OciRegistry as _, Reference, Timeouts,
 };
-use test_bed::{Generation, Registry, RegistryBuilder};
+use test_bed::{Authority, Generation, Registry, RegistryBuilder};
+use tokio::task::JoinSet;
 
-use crate::pipeline::delete_everything;
+use crate::faulty::{Plan, Proxy, Trouble};
+use crate::pipeline::touch;
 use crate::program::{Log, Program};
-use crate::world::{Kind, PATIENCE, World, name};
+use crate::tokens::{ISSUER, SERVICE, Tokens};
+use crate::world::{Kind, PATIENCE, World};
 
-/// The password of `solar` is `solar-dev`, as in the examples.
+/// The password of `solar` is that of the examples.
 const USERS: &str = "solar:$2y$05$abcdefghijklmnopqrstuu7np.w7oY8TATtucaSYXLv4FQhNJ7EHu\n";
 
-/// A world whose charts go to a real registry, and a process that has made all Targets ready.
-struct Real {
+/// A world whose objects name a real registry.
+struct Site {
     world: World,
     registry: Registry,
-    program: Program,
-    client: HttpRegistry,
+    /// Of the registry's certificate, where it speaks TLS.
+    authority: Option<Authority>,
+    looker: HttpRegistry,
+    /// Where it looks.
+    looks_at: String,
 }
 
-fn ready(
-    generation: Generation,
-    case: &str,
-    settings: impl Fn(RegistryBuilder) -> RegistryBuilder,
-) -> Option<Real> {
-    let registry = settings(Registry::builder(generation).htpasswd(USERS)).start()?;
-    let mut world = World::new(Kind::Embedded, case)?;
-    world.registry = registry.host();
-    world.install_examples();
-    let program = world.run("run", &[]);
-    rustls::crypto::ring::default_provider().install_default().ok();
-    let timeouts = Timeouts { read: PATIENCE, write: PATIENCE };
-    let client = {
-        let _inside = world.runtime.enter();
-        HttpRegistry::new(&HttpRegistryOptions { ca_file: None, timeouts }).unwrap()
-    };
-    let real = Real { world, registry, program, client };
-    real.until("all Targets are ready", || real.world.all_ready());
-    real.until("the registry holds what the artifacts say", || real.agrees(&real.repositories()));
-    Some(real)
-}
-
-impl Real {
-    fn log(&self) -> &Log {
-        &self.program.log
-    }
-
-    fn until(&self, what: &str, level: impl FnMut() -> bool) {
-        self.world.until(what, Some(self.log()), level);
-    }
-
-    /// The repositories that artifacts name.
-    fn repositories(&self) -> BTreeSet<String> {
-        let artifacts = self.world.list("renderartifacts");
-        artifacts.iter().map(|it| it["spec"]["repository"].as_str().unwrap().to_owned()).collect()
-    }
-
-    /// `repository:tag` of every tag that the registry lists.
-    fn tags(&self, repositories: &BTreeSet<String>) -> BTreeSet<String> {
-        let credentials = Credentials::Basic { username: "solar".into(), password: "solar-dev".into() };
-        let endpoint = Endpoint { credentials, ..Endpoint::anonymous(self.registry.host(), true) };
-        let tags = |repository: &String| {
-            let tags = self.world.runtime.block_on(self.client.tags(&endpoint, repository)).unwrap();
-            tags.into_iter().map(|tag| format!("{repository}:{tag}")).collect::<Vec<_>>()
+impl Site {
+    /// `None` where the registry is missing.
+    fn new(
+        case: &str,
+        generation: Generation,
+        authority: Option<Authority>,
+        builder: RegistryBuilder,
+    ) -> Option<Self> {
+        let builder = match &authority {
+            Some(authority) => builder.tls(&authority.server(), None),
+            None => builder,
         };
-        repositories.iter().flat_map(tags).collect()
+        let registry = builder.start()?;
+        let mut world = World::new(Kind::Embedded, &format!("{case}-{generation:?}").to_lowercase())?;
+        let host = if authority.is_some() { registry.named_host() } else { registry.host() };
+        world.registry.clone_from(&host);
+        rustls::crypto::ring::default_provider().install_default().ok();
+        let ca_file = authority.as_ref().map(|authority| authority.certificate.clone());
+        let timeouts = Timeouts { read: PATIENCE, write: PATIENCE };
+        let looker = HttpRegistry::new(&HttpRegistryOptions { ca_file, timeouts }).unwrap();
+        Some(Self { world, registry, authority, looker, looks_at: host })
     }
 
-    fn agrees(&self, repositories: &BTreeSet<String>) -> bool {
-        let artifacts: BTreeSet<String> = self.world.artifacts().into_keys().collect();
-        self.tags(repositories) == artifacts && artifacts.len() == self.world.list("renderartifacts").len()
-    }
-
-    fn delete_targets(&self) {
-        for plural in ["profiles", "releasebindings", "targets"] {
-            self.world.delete_all(plural);
+    /// Creates the examples, unless they are there.
+    fn install(&self) {
+        for (collection, mut object) in self.world.examples() {
+            if object["kind"] == "Registry" {
+                object["spec"]["plainHTTP"] = json!(self.authority.is_none());
+            }
+            self.world.ensure(&collection, &object);
         }
-        self.until("the Targets are gone", || self.world.list("targets").is_empty());
     }
 
-    /// What `OCICleanup` says of each artifact.
-    fn cleanups(&self) -> Vec<Option<[String; 3]>> {
-        let artifacts = self.world.list("renderartifacts");
-        let said = |it: &Value| self.world.condition(&format!("renderartifacts/{}", name(it)), "OCICleanup");
-        artifacts.iter().map(said).collect()
+    fn run(&self) -> Program {
+        self.install();
+        let file = self.authority.as_ref().map(|authority| authority.certificate.to_str().unwrap());
+        let flags: Vec<&str> = file.into_iter().flat_map(|file| ["--registry-ca-file", file]).collect();
+        self.world.run("run", &flags)
     }
-}
 
-#[test]
-fn tags_go_with_the_last_target_that_needs_them_and_not_before() {
-    for (generation, case) in [(Generation::Two, "deletes-two"), (Generation::Three, "deletes-three")] {
-        let Some(real) = ready(generation, case, |builder| builder) else { continue };
-        let repositories = real.repositories();
-        let before = real.tags(&repositories);
-        assert!(before.len() >= 7, "{before:?}");
-        // One of two Targets that share releases.
-        real.world.delete(&real.world.fleet("targets/edge-1"), "Background");
-        real.until("its own tag has gone, and no other", || {
-            real.tags(&repositories).len() == before.len() - 1 && real.agrees(&repositories)
+    /// The digest that a tag (`repository:tag`) has in the registry, for who has the password.
+    fn digest(&self, tag: &str) -> Option<String> {
+        let login = Credentials::Basic { username: "solar".into(), password: "solar-dev".into() };
+        let endpoint = Endpoint::anonymous(&self.looks_at, self.authority.is_none()).with_credentials(login);
+        let (repository, tag) = tag.rsplit_once(':').unwrap();
+        let tag = Reference::tag(tag);
+        let head = self.looker.head(&endpoint, repository, &tag);
+        self.world.runtime.block_on(head).unwrap().map(|digest| digest.to_string())
+    }
+
+    /// Waits until all Targets are ready, each artifact has a digest, and the registry says the same of its tag.
+    fn settled(&self, log: &Log) -> BTreeMap<String, String> {
+        let mut artifacts = BTreeMap::new();
+        self.world.until("all Targets are ready with what the registry holds", Some(log), || {
+            artifacts = self.world.artifacts();
+            let agrees = |(tag, digest): (&String, &String)| self.digest(tag).as_ref() == Some(digest);
+            self.world.all_ready()
+                && artifacts.len() == self.world.count("renderartifacts")
+                && artifacts.iter().all(agrees)
         });
-        let gone: Vec<_> = before.difference(&real.tags(&repositories)).cloned().collect();
-        assert!(gone[0].contains("bootstrap-edge-1"), "{generation:?}: {gone:?}");
-        assert!(real.world.all_ready());
-        delete_everything(&real.world, real.log());
-        assert_eq!(real.tags(&repositories), BTreeSet::new(), "{generation:?}");
+        artifacts
+    }
+
+    /// Of these tags those that are in the registry.
+    fn left<'a>(&self, tags: impl IntoIterator<Item = &'a String>) -> BTreeSet<String> {
+        tags.into_iter().filter(|tag| self.digest(tag).is_some()).cloned().collect()
+    }
+
+    /// Ready, changed, one Target less, none left: at each stage the registry has what is needed, and at the end nothing.
+    fn life(&self) {
+        let (world, program) = (&self.world, self.run());
+        let log = &program.log;
+        let first = self.settled(log);
+        assert!(first.len() > 5, "{first:?}");
+        touch(world, "web-next", 5);
+        world.until("the change has arrived", Some(log), || {
+            world.is_at("lab", 2) && world.is_at("staging", 2)
+        });
+        let mut all: BTreeSet<String> = first.into_keys().collect();
+        let replaced = |tag: &str| {
+            ["bootstrap-lab:v0.0.1", "bootstrap-staging:v0.0.1"].iter().any(|end| tag.ends_with(end))
+        };
+        assert_eq!(all.iter().filter(|tag| replaced(tag)).count(), 2, "{all:?}");
+        world.until("what was replaced is gone", Some(log), || {
+            !self.left(&all).iter().any(|tag| replaced(tag))
+        });
+        let second = self.settled(log);
+        all.extend(second.keys().cloned());
+
+        world.delete(&world.fleet("targets/lab"), "Background");
+        world.until("the Target is gone with its charts, and no other is", Some(log), || {
+            let third: BTreeSet<String> = world.artifacts().into_keys().collect();
+            world.is_gone(&world.fleet("targets/lab"))
+                && world.all_ready()
+                && !third.iter().any(|tag| tag.contains("bootstrap-lab"))
+                && self.left(&all) == third
+        });
+        assert!(second.keys().any(|tag| tag.contains("bootstrap-lab")), "{second:?}");
+
+        world.delete_all("targets");
+        world.until("no artifact is left", Some(log), || {
+            world.count("targets") == 0 && world.count("renderartifacts") == 0
+        });
+        assert_eq!(self.left(&all), BTreeSet::new());
+        assert!(self.registry.process.is_running());
     }
 }
 
 #[test]
-fn where_deletion_is_off_artifacts_stay_and_say_so_their_tags_serve_new_targets_and_go_when_it_is_on() {
-    for (generation, case) in [(Generation::Two, "off-two"), (Generation::Three, "off-three")] {
-        let Some(real) = ready(generation, case, RegistryBuilder::without_deletion) else { continue };
-        let repositories = real.repositories();
-        let before = real.tags(&repositories);
-        let artifacts = real.world.list("renderartifacts").len();
-        real.delete_targets();
-        let refused = |said: &Option<[String; 3]>| {
-            said.as_ref().is_some_and(|[status, reason, message]| {
-                status == "False"
-                    && reason == "DeleteFailed"
-                    && message.contains("registry does not support deletion")
+fn a_registry_with_passwords_has_what_targets_need_and_nothing_else() {
+    for generation in Generation::ALL {
+        let builder = Registry::builder(generation).htpasswd(USERS);
+        let Some(site) = Site::new("passwords", generation, None, builder) else { continue };
+        site.life();
+    }
+}
+
+#[test]
+fn a_registry_with_a_token_server_has_what_targets_need_and_nothing_else() {
+    let authority = Authority::new(&test_bed::folder("tokens"));
+    for generation in Generation::ALL {
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let mut servers = JoinSet::new();
+        let (tokens, realm) = runtime.block_on(Tokens::serve(&authority, "solar:solar-dev", &mut servers));
+        let builder = Registry::builder(generation).tokens(&realm, SERVICE, ISSUER, &authority.certificate);
+        let Some(site) = Site::new("tokens", generation, None, builder) else { continue };
+        site.life();
+        let asked = tokens.asked();
+        assert!(asked.iter().any(|scope| scope.contains("delete")), "{asked:?}");
+        // Such as no log may have.
+        assert!(tokens.issued().iter().all(|token| token.starts_with("eyJ")));
+    }
+}
+
+#[test]
+fn a_registry_with_a_private_authority_is_used_once_its_file_is_named() {
+    for generation in Generation::ALL {
+        let authority = Authority::new(&test_bed::folder("authority"));
+        let builder = Registry::builder(generation).htpasswd(USERS);
+        let Some(site) = Site::new("authority", generation, Some(authority), builder) else { continue };
+        site.install();
+        let mut stranger = site.world.run("stranger", &[]);
+        site.world.until("it says that it cannot reach the registry", Some(&stranger.log), || {
+            let tasks = site.world.list("rendertasks");
+            tasks.iter().any(|task| {
+                let conditions = task["status"]["conditions"].as_array().cloned().unwrap_or_default();
+                conditions
+                    .iter()
+                    .any(|it| it["type"] == "JobFailed" && it["message"].to_string().contains("certificate"))
             })
-        };
-        real.until("every artifact stays and says why", || {
-            let cleanups = real.cleanups();
-            cleanups.len() == artifacts && cleanups.iter().all(refused)
         });
-        assert_eq!(real.tags(&repositories), before, "{generation:?}");
+        assert!(!site.world.all_ready() && site.world.artifacts().is_empty());
+        stranger.signal("-TERM");
+        site.world.code(&mut stranger);
+        site.life();
+    }
+}
 
-        // New Targets take the tags as they are.
-        real.world.install_examples();
-        real.until("all Targets are ready again", || real.world.all_ready());
-        let releases = |tags: &BTreeSet<String>| {
-            tags.iter().filter(|tag| tag.contains("release-")).cloned().collect::<BTreeSet<_>>()
+/// Each nineteenth request meets trouble: seldom enough for waits between attempts to stay short.
+fn behind_a_proxy(generation: Generation) {
+    let builder = Registry::builder(generation).htpasswd(USERS);
+    let Some(mut site) = Site::new("proxied", generation, None, builder) else { return };
+    let proxy = site.world.runtime.block_on(Proxy::before(&site.registry));
+    site.world.registry.clone_from(&proxy.host);
+    let troubles = vec![Trouble::CutBefore, Trouble::Status(500), Trouble::CutAfter, Trouble::Status(429)];
+    proxy.plan(Plan { again: Some((19, troubles)), ..Plan::default() });
+    site.life();
+    assert!(proxy.met() >= 4, "only {} of {} requests met trouble", proxy.met(), proxy.seen());
+}
+
+#[test]
+fn distribution_2_behind_a_proxy_that_fails_now_and_then_has_what_targets_need_and_nothing_else() {
+    behind_a_proxy(Generation::Two);
+}
+
+#[test]
+fn distribution_3_behind_a_proxy_that_fails_now_and_then_has_what_targets_need_and_nothing_else() {
+    behind_a_proxy(Generation::Three);
+}
+
+#[test]
+fn a_registry_that_deletes_nothing_is_named_with_the_mend_and_let_go_once_it_does() {
+    for generation in Generation::ALL {
+        let builder = Registry::builder(generation).htpasswd(USERS).without_deletion();
+        let Some(site) = Site::new("keeps", generation, None, builder) else { continue };
+        let (world, program) = (&site.world, site.run());
+        let before = site.settled(&program.log);
+        world.delete(&world.fleet("targets/lab"), "Background");
+        let own = |artifact: &Value| artifact["spec"]["repository"].to_string().contains("bootstrap-lab");
+        let said = || -> Option<String> {
+            let artifact = world.list("renderartifacts").into_iter().find(own)?;
+            let conditions = artifact["status"]["conditions"].as_array()?.clone();
+            let condition =
+                conditions.into_iter().find(|it| it["type"] == "OCICleanup" && it["status"] == "False")?;
+            Some(condition["message"].as_str()?.to_owned())
         };
-        assert_eq!(releases(&real.tags(&repositories)), releases(&before), "{generation:?}");
-        real.until("no artifact in use says that it failed", || {
-            let bound = real.world.list("renderbindings");
-            let bound = bound.iter().filter_map(|it| it["spec"]["renderArtifactRef"]["name"].as_str());
-            let bound: BTreeSet<_> = bound.collect();
-            let mut said =
-                bound.iter().map(|it| real.world.condition(&format!("renderartifacts/{it}"), "OCICleanup"));
-            bound.len() >= 7 && said.all(|said| said.is_none())
-        });
+        world.until("the artifact says why it stays", Some(&program.log), || said().is_some());
+        let message = said().unwrap();
+        assert!(message.contains("registry does not support deletion"), "{message}");
+        assert_eq!(site.left(before.keys()).len(), before.len());
 
-        // The registry is told to delete; what depends on it is tried at once when the Registry changes.
-        real.delete_targets();
-        real.until("all say why once more", || real.cleanups().iter().all(refused));
-        let path = real.registry.folder().join("config.yml");
-        let mut config: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
-        config["storage"]["delete"]["enabled"] = json!(true);
-        real.registry.process.kill();
-        fs::write(&path, config.to_string()).unwrap();
-        real.registry.start();
-        let platform = real.world.namespace("platform");
-        let secrets = format!("/api/v1/namespaces/{platform}/secrets");
-        let mut secret = real.world.get(&format!("{secrets}/charts-push")).unwrap();
-        secret["metadata"] = json!({ "name": "charts-push-2", "namespace": platform });
-        real.world.ensure(&secrets, &secret);
-        let registry =
-            format!("/apis/solar.opendefense.cloud/v1alpha1/namespaces/{platform}/registries/charts");
-        real.world.patch(&registry, &json!({ "spec": { "solarSecretRef": { "name": "charts-push-2" } } }));
-        delete_everything(&real.world, real.log());
-        assert_eq!(real.tags(&repositories), BTreeSet::new(), "{generation:?}");
+        let file = site.registry.folder().join("config.yml");
+        let config = std::fs::read_to_string(&file).unwrap();
+        std::fs::write(&file, config.replace(r#""enabled":false"#, r#""enabled":true"#)).unwrap();
+        site.registry.process.stop();
+        site.registry.start();
+        world.until("the artifacts of the Target are gone", Some(&program.log), || {
+            world.is_gone(&world.fleet("targets/lab")) && !world.list("renderartifacts").iter().any(own)
+        });
+        world.until("the registry has what the others need", Some(&program.log), || {
+            let after: BTreeSet<String> = world.artifacts().into_keys().collect();
+            after.len() < before.len() && world.all_ready() && site.left(before.keys()) == after
+        });
     }
 }

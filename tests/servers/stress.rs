@@ -1,6 +1,7 @@
 //! What goes wrong in clusters: the controller says so, comes through, and loses nothing.
 
 use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -12,8 +13,9 @@ use solar_controller::dev::registry::{Fault, RegistryOperation};
 use test_bed::{ADMIN, Cluster};
 
 use crate::pipeline::{delete_everything, settled, touch};
-use crate::program::{self, Log};
+use crate::program::{self, Log, Program};
 use crate::proxy::Proxy;
+use crate::webhook::Webhook;
 use crate::world::{Bed, Kind, World, name};
 
 /// Only one process, which shall outlive what would cost it the lease.
@@ -193,76 +195,127 @@ fn requests_that_are_turned_away_by_priority_and_fairness_are_sent_again() {
     delete_everything(&world, &program.log);
 }
 
-/// A token of a service account in `platform`, in place of the file at `path`.
-fn write_token(world: &World, path: &std::path::Path) {
+/// A service account in `platform` that may do everything; its path.
+fn account(world: &World) -> String {
     let accounts = format!("/api/v1/namespaces/{}/serviceaccounts", world.namespace("platform"));
     world.ensure(&accounts, &json!({ "metadata": { "name": "controller" } }));
-    let request =
-        Request::post(format!("{accounts}/controller/token")).header("content-type", "application/json");
-    let body = json!({ "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": { "audiences": [] } });
-    let answer = world.send(request, &body).unwrap();
-    std::fs::write(path, answer["status"]["token"].as_str().unwrap()).unwrap();
+    let subject =
+        json!({ "kind": "ServiceAccount", "name": "controller", "namespace": world.namespace("platform") });
+    let binding = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": { "name": subject["namespace"] },
+        "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin" },
+        "subjects": [subject],
+    });
+    world.ensure("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", &binding);
+    format!("{accounts}/controller")
 }
 
+/// A kubeconfig whose user logs in by `user`.
+fn login(world: &World, user: &Value) -> PathBuf {
+    let text = std::fs::read_to_string(world.path("kubeconfig")).unwrap();
+    let mut config: Value = serde_json::from_str(&text).unwrap();
+    config["users"][0]["user"] = user.clone();
+    let path = world.path("kubeconfig-login");
+    std::fs::write(&path, config.to_string()).unwrap();
+    path
+}
+
+/// Waits until the API server refuses `token`; it remembers for a while whom it has let in.
+fn until_refused(world: &World, log: &Log, token: &str) {
+    let path = login(world, &json!({ "token": token }));
+    let client = world.runtime.block_on(async {
+        let config = Kubeconfig::read_from(path).unwrap();
+        let config = Config::from_custom_kubeconfig(config, &KubeConfigOptions::default()).await.unwrap();
+        kube::Client::try_from(config).unwrap()
+    });
+    world.until("the token is not taken any more", Some(log), || {
+        let answer = world.runtime.block_on(client.apiserver_version());
+        matches!(answer, Err(kube::Error::Api(status)) if status.code == 401)
+    });
+}
+
+/// The program is refused, says so, and goes on when `renew` has laid another token in place of the one in the file.
+fn goes_on_with_another_token(world: &World, program: &Program, file: &Path, renew: impl FnOnce()) {
+    let old = std::fs::read_to_string(file).unwrap();
+    until_refused(world, &program.log, &old);
+    touch(world, "web-next", 5);
+    until_it_says(world, &program.log, "nauthorized");
+    assert!(!world.is_at("staging", 2));
+    renew();
+    let new = std::fs::read_to_string(file).unwrap();
+    assert_ne!(old, new);
+    world.until("the change arrives", Some(&program.log), || {
+        world.is_at("staging", 2) && world.is_at("lab", 2)
+    });
+    settled(world, &program.log);
+    let log = program.log.text();
+    assert!(!log.contains(&old) && !log.contains(&new));
+}
+
+/// As a kubelet lays it into a pod, only shorter.
+#[test]
+fn a_token_in_a_file_that_expires_is_said_and_its_successor_is_used() {
+    let Some(world) = World::new(Kind::Real, "expires") else { return };
+    world.install_namespaces();
+    let account = world.get(&account(&world)).unwrap();
+    let file = world.path("token");
+    let write = |seconds| {
+        let metadata = |field: &str| account["metadata"][field].as_str().unwrap();
+        let (namespace, name, uid) = (metadata("namespace"), metadata("name"), metadata("uid"));
+        let now = jiff::Timestamp::now().as_second();
+        let token = world.bed().cluster.short_token(namespace, name, uid, now, seconds);
+        std::fs::write(&file, token).unwrap();
+    };
+    write(30);
+    let kubeconfig = login(&world, &json!({ "tokenFile": file }));
+    let program = world.run_with(&kubeconfig, &ALONE);
+    world.install_examples();
+    settled(&world, &program.log);
+    goes_on_with_another_token(&world, &program, &file, || write(3_600));
+}
+
+/// A token of the account at `path`, in place of the file.
+fn write_token(world: &World, path: &str, file: &Path) {
+    let request = Request::post(format!("{path}/token")).header("content-type", "application/json");
+    let body = json!({ "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": { "audiences": [] } });
+    let answer = world.send(request, &body).unwrap();
+    std::fs::write(file, answer["status"]["token"].as_str().unwrap()).unwrap();
+}
+
+/// Its answer holds for five seconds: a client comes back a minute before the end.
 const LOGIN: &str = r#"
 printf '{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": '
 printf '{"token": "%s", "expirationTimestamp": "%s"}}' "$(cat "$1")" "$(date -u -d '+65 seconds' +%Y-%m-%dT%H:%M:%SZ)"
 "#;
 
 #[test]
-fn a_token_that_is_not_taken_any_more_is_said_and_its_successor_is_used() {
+fn a_token_that_is_not_taken_any_more_is_said_and_the_program_logs_in_again() {
     let Some(world) = World::new(Kind::Real, "token") else { return };
     world.install_namespaces();
-    let (token, kubeconfig) = (world.path("token"), world.path("kubeconfig-token"));
-    write_token(&world, &token);
-    let binding = json!({
-        "apiVersion": "rbac.authorization.k8s.io/v1",
-        "kind": "ClusterRoleBinding",
-        "metadata": { "name": "token-controller" },
-        "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin" },
-        "subjects": [{ "kind": "ServiceAccount", "name": "controller", "namespace": world.namespace("platform") }],
-    });
-    world.ensure("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", &binding);
-    let text = std::fs::read_to_string(world.path("kubeconfig")).unwrap();
-    let mut config: Value = serde_json::from_str(&text).unwrap();
-    // A program that logs in, whose answer holds for five seconds: a client comes back a minute before the end.
-    let login = world.path("login.sh");
-    std::fs::write(&login, LOGIN).unwrap();
-    config["users"][0]["user"] = json!({ "exec": {
-        "apiVersion": "client.authentication.k8s.io/v1",
-        "command": "sh",
-        "args": [login, token],
-        "interactiveMode": "Never",
-    } });
-    std::fs::write(&kubeconfig, config.to_string()).unwrap();
+    let (file, script) = (world.path("token"), world.path("login.sh"));
+    let path = account(&world);
+    write_token(&world, &path, &file);
+    std::fs::write(&script, LOGIN).unwrap();
+    let kubeconfig = login(
+        &world,
+        &json!({ "exec": {
+            "apiVersion": "client.authentication.k8s.io/v1",
+            "command": "sh",
+            "args": [script, file],
+            "interactiveMode": "Never",
+        } }),
+    );
     let program = world.run_with(&kubeconfig, &ALONE);
     world.install_examples();
     settled(&world, &program.log);
-    // A token is as long valid as its account is there, which is the quickest way to end it.
-    let account = format!("/api/v1/namespaces/{}/serviceaccounts/controller", world.namespace("platform"));
-    world.delete(&account, "Background");
-    // The API server remembers for a while whom it has let in.
-    let secret = std::fs::read_to_string(&token).unwrap();
-    config["users"][0]["user"] = json!({ "token": secret });
-    let client = world.runtime.block_on(async {
-        let config = Kubeconfig::from_yaml(&config.to_string()).unwrap();
-        let config = Config::from_custom_kubeconfig(config, &KubeConfigOptions::default()).await.unwrap();
-        kube::Client::try_from(config).unwrap()
+    // A token is as long valid as its account is there.
+    world.delete(&path, "Background");
+    goes_on_with_another_token(&world, &program, &file, || {
+        account(&world);
+        write_token(&world, &path, &file);
     });
-    world.until("the token is not taken any more", Some(&program.log), || {
-        let answer = world.runtime.block_on(client.apiserver_version());
-        matches!(answer, Err(kube::Error::Api(status)) if status.code == 401)
-    });
-    touch(&world, "web-next", 5);
-    until_it_says(&world, &program.log, "nauthorized");
-    assert!(!world.is_at("staging", 2));
-    write_token(&world, &token);
-    world.until("the change arrives", Some(&program.log), || {
-        world.is_at("staging", 2) && world.is_at("lab", 2)
-    });
-    settled(&world, &program.log);
-    let log = program.log.text();
-    assert!(!log.contains(&secret) && !log.contains(&std::fs::read_to_string(&token).unwrap()));
 }
 
 #[test]
@@ -335,6 +388,44 @@ fn writes_that_a_policy_refuses_are_said_and_made_when_it_is_gone() {
     world.delete(&format!("{api}/validatingadmissionpolicybindings/refused"), "Background");
     world.delete(&format!("{api}/validatingadmissionpolicies/refused"), "Background");
     settled(&world, &program.log);
+    delete_everything(&world, &program.log);
+}
+
+#[test]
+fn writes_that_a_webhook_refuses_or_that_it_is_not_there_to_allow_are_said_and_made_in_the_end() {
+    let Some(world) = World::new(Kind::Real, "webhook") else { return };
+    world.install_namespaces();
+    let webhook = Webhook::start(&world);
+    let configuration = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingWebhookConfiguration",
+        "metadata": { "name": "auditors" },
+        "webhooks": [{
+            "name": "auditors.example.com",
+            "admissionReviewVersions": ["v1"],
+            "sideEffects": "None",
+            "failurePolicy": "Fail",
+            "timeoutSeconds": 5,
+            "clientConfig": { "url": webhook.url, "caBundle": webhook.ca },
+            "namespaceSelector": { "matchLabels": { "kubernetes.io/metadata.name": world.namespace("fleet") } },
+            "rules": [{
+                "apiGroups": ["solar.opendefense.cloud"], "apiVersions": ["*"],
+                "operations": ["CREATE", "UPDATE"], "resources": ["rendertasks", "targets/status"],
+            }],
+        }],
+    });
+    let configurations = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
+    world.ensure(configurations, &configuration);
+    let program = world.run("run", &ALONE);
+    world.install_examples();
+    until_it_says(&world, &program.log, "the auditors are on holiday");
+    webhook.go_away();
+    until_it_says(&world, &program.log, "failed calling webhook");
+    assert!(world.tags().is_empty() && !world.all_ready());
+    assert_eq!(program.health("/healthz").0, 200);
+    webhook.allow();
+    settled(&world, &program.log);
+    world.delete(&format!("{configurations}/auditors"), "Background");
     delete_everything(&world, &program.log);
 }
 

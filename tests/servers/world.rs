@@ -188,7 +188,7 @@ impl World {
                 registry::serve(store, charts, std::future::pending()).await
             })
         };
-        let folder = tempfile::tempdir().unwrap();
+        let folder = tempfile::tempdir_in(test_bed::folder("world")).unwrap();
         let case = case.to_owned();
         Self { api, client, store, registry, folder, case, serving: vec![serving], runtime }
     }
@@ -346,7 +346,7 @@ impl World {
 
     /// Creates a ComponentVersion, `described-1.0.0`, whose descriptor is in the registry.
     pub fn install_descriptor(&self) {
-        self.runtime.block_on(push_descriptor(&self.store, &self.registry)).unwrap();
+        self.runtime.block_on(push_descriptor(&self.store.handle("examples"), &self.registry)).unwrap();
         for (collection, object) in self.placed(descriptor_examples(&self.registry).unwrap()) {
             self.ensure(&collection, &object);
         }
@@ -496,6 +496,10 @@ impl World {
         let deadline = Instant::now() + PATIENCE;
         while !level() {
             let log = || log.map(Log::text).unwrap_or_default();
+            if let Api::Real(bed) = &self.api {
+                let controllers = &bed.cluster.controllers;
+                assert!(controllers.is_running(), "kube-controller-manager has ended: {}", controllers.log());
+            }
             assert!(Instant::now() < deadline, "never: {what}\n{}\n{}", log(), self.describe());
             self.pause(Duration::from_millis(50));
         }
@@ -583,6 +587,22 @@ impl World {
             ended.is_some()
         });
         ended.and_then(|status| status.code())
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            // The guardian keeps what the processes have logged.
+            self.folder.disable_cleanup(true);
+            return;
+        }
+        for entry in std::fs::read_dir(self.folder.path()).unwrap() {
+            let path = entry.unwrap().path();
+            if path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"log-")) {
+                program::tells_no_secret(&std::fs::read_to_string(&path).unwrap());
+            }
+        }
     }
 }
 

@@ -181,7 +181,7 @@ impl Simulation {
 
     /// Installs a ComponentVersion whose descriptor is in the registry.
     pub async fn install_descriptor(&self) {
-        push_descriptor(&self.store, REGISTRY).await.unwrap();
+        push_descriptor(&self.store.handle("examples"), REGISTRY).await.unwrap();
         for example in descriptor_examples(REGISTRY).unwrap() {
             self.server.install(serde_json::to_value(&example.object).unwrap()).unwrap();
         }

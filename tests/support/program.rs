@@ -6,10 +6,11 @@ use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 use serde_json::Value;
+use test_bed::Guarded;
 
 /// The program.
 pub fn program() -> Command {
@@ -20,6 +21,15 @@ pub fn program() -> Command {
         program.env_remove(variable);
     }
     program
+}
+
+/// No line has a password of the tests or a token to one of their API servers.
+pub fn tells_no_secret(log: &str) {
+    // As they are, and as HTTP and Secrets carry them.
+    let secrets = ["solar-dev", "c29sYXI6c29sYXItZGV2", "token-of-", "Bearer ", "eyJ"];
+    for line in log.lines() {
+        assert!(!secrets.iter().any(|secret| line.contains(secret)), "a secret is logged: {line}");
+    }
 }
 
 /// What a program logs.
@@ -47,9 +57,9 @@ impl Log {
     }
 }
 
-/// The running program; killed when it is dropped.
+/// The running program; killed when it is dropped, and with the tests.
 pub struct Program {
-    child: Child,
+    child: Guarded,
     /// Its standard error.
     pub log: Log,
     /// Where it tells its health.
@@ -63,13 +73,18 @@ impl Program {
     pub fn start(mut command: Command, folder: &Path) -> Self {
         let number = std::fs::read_dir(folder).unwrap().count();
         let log = folder.join(format!("log-{number}"));
-        let child = command.stdout(Stdio::null()).stderr(File::create(&log).unwrap()).spawn().unwrap();
+        let child = Guarded::spawn(command.stdout(Stdio::null()).stderr(File::create(&log).unwrap()));
         Self { child, log: Log(log), health: String::new(), metrics: String::new() }
     }
 
     /// Code and body of `/healthz` and the like.
     pub fn health(&self, path: &str) -> (u16, String) {
         get(&self.health, path)
+    }
+
+    /// The number of its process.
+    pub fn id(&self) -> u32 {
+        self.child.id()
     }
 
     /// Sends a signal such as `-TERM`.
@@ -80,15 +95,7 @@ impl Program {
 
     /// How it ended, if it has.
     pub fn ended(&mut self) -> Option<ExitStatus> {
-        self.child.try_wait().unwrap()
-    }
-}
-
-impl Drop for Program {
-    fn drop(&mut self) {
-        // One that has ended needs no killing.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        self.child.ended()
     }
 }
 

@@ -7,12 +7,14 @@
 #
 # SOLAR_TOOLS_DIR   the cache folder (default: solar-controller/tools in the user's cache folder)
 # KUBE_VERSION      another Kubernetes version than the one in kubernetes/go.mod, such as 1.35.4
-# KUBEBUILDER_ASSETS  a folder with kube-apiserver, etcd and kubectl, which are then not built
+# KUBEBUILDER_ASSETS  a folder with kube-apiserver, etcd and kubectl; those of them that it has are not built
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
 # Each module has one folder, named after its go.mod; a program that is in it is complete.
 MODULES=(etcd kubernetes registry flux crds)
+# Without HOME the shell asks who runs it; Go wants the variable as well.
+[ -n "${HOME:-}" ] || { unset HOME && export HOME=~; }
 cache=${SOLAR_TOOLS_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/solar-controller/tools}
 # Part of every folder's name: count up when the way of building changes.
 RECIPE=1
@@ -29,16 +31,19 @@ folder_of() { # module
     echo "$cache/$1-${hash:0:16}"
 }
 
+# Those of the programs that the folder KUBEBUILDER_ASSETS does not have.
+unless_given() { # program...
+    local program
+    for program in "$@"; do
+        [ -n "${KUBEBUILDER_ASSETS:-}" ] && [ -x "$KUBEBUILDER_ASSETS/$program" ] || echo "$program"
+    done
+}
+
 # What is to be in a module's folder.
 parts_of() { # module
-    local assets=
-    if [ -n "${KUBEBUILDER_ASSETS:-}" ] && [ -x "$KUBEBUILDER_ASSETS/kube-apiserver" ]; then assets=yes; fi
     case $1 in
-    etcd) [ -n "$assets" ] || echo etcd ;;
-    kubernetes)
-        [ -n "$assets" ] || echo kube-apiserver kubectl
-        echo kube-controller-manager
-        ;;
+    etcd) unless_given etcd ;;
+    kubernetes) unless_given kube-apiserver kubectl kube-controller-manager ;;
     registry) echo helm registry ;;
     flux) echo source-controller source-controller-crds ;;
     crds) echo helm-controller-crds ;;
@@ -153,12 +158,12 @@ where)
     ;;
 missing)
     left_out=$(all_missing | paste -sd ' ')
-    for program in docker-registry promtool; do
+    for program in docker-registry promtool curl; do
         command -v $program >/dev/null || debian="${debian:+$debian }$program"
     done
     message=
     [ -z "$left_out" ] || message="$left_out ('make tools' builds them, with Go)"
-    [ -z "${debian:-}" ] || message="${message:+$message and}$debian (from the Debian packages docker-registry and prometheus)"
+    [ -z "${debian:-}" ] || message="${message:+$message and}$debian (from the Debian packages docker-registry, prometheus and curl)"
     [ -z "$message" ] || { echo "Left out were the tests with $message" && [ "${CI:-}" != true ]; }
     ;;
 build)

@@ -6,17 +6,19 @@ use std::sync::OnceLock;
 use std::thread;
 use std::time::Duration;
 
-use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use rcgen::KeyPair;
 use serde_json::json;
 
-use crate::pki::Authority;
+use crate::pki::{Authority, Signer};
 use crate::process::{Process, free_port};
 use crate::{guardian, tools};
 
 /// The user that may do everything.
 pub const ADMIN: &str = "admin";
+/// Who gives the tokens of service accounts.
+const ISSUER: &str = "https://localhost";
 
 /// How a cluster is to be.
 #[derive(Debug)]
@@ -61,7 +63,7 @@ impl Builder {
         cluster.start_etcd();
         cluster.start_api();
         if cluster.has_controllers {
-            cluster.controllers.start();
+            cluster.start_controllers();
         }
         Some(cluster)
     }
@@ -73,13 +75,16 @@ pub struct Cluster {
     folder: PathBuf,
     port: u16,
     etcd_port: u16,
+    controllers_port: u16,
     users: Vec<String>,
     has_controllers: bool,
+    accounts: Signer,
     /// etcd. To start it and wait: [`Self::start_etcd`].
     pub etcd: Process,
     /// kube-apiserver. To start it and wait: [`Self::start_api`].
     pub api: Process,
-    /// kube-controller-manager, with nothing but its garbage collector and namespace controller.
+    /// kube-controller-manager, with nothing but its garbage collector and namespace controller. To start it and wait:
+    /// [`Self::start_controllers`].
     pub controllers: Process,
 }
 
@@ -103,7 +108,8 @@ impl Cluster {
         let controllers = tools::tool("kube-controller-manager")?;
         let folder = guardian::folder("cluster");
         let authority = Authority::new(&folder);
-        let (port, etcd_port, peer_port) = (free_port(), free_port(), free_port());
+        let (port, etcd_port, peer_port, controllers_port) =
+            (free_port(), free_port(), free_port(), free_port());
 
         let tokens: Vec<String> = builder
             .users
@@ -112,6 +118,7 @@ impl Cluster {
             .collect();
         fs::write(folder.join("tokens.csv"), tokens.concat()).expect("a writable folder");
         let pair = KeyPair::generate().expect("a key");
+        let accounts = Signer::new(&pair, &json!({ "alg": "ES256", "typ": "JWT" }));
         fs::write(folder.join("accounts.key"), pair.serialize_pem()).expect("a writable folder");
         fs::write(folder.join("accounts.pub"), pair.public_key_pem()).expect("a writable folder");
         for (name, _) in &builder.users {
@@ -144,7 +151,7 @@ impl Cluster {
                 format!("--tls-private-key-file={}", server.key.display()),
                 format!("--client-ca-file={}", authority.certificate.display()),
                 format!("--token-auth-file={}", file("tokens.csv")),
-                "--service-account-issuer=https://localhost".to_owned(),
+                format!("--service-account-issuer={ISSUER}"),
                 format!("--service-account-key-file={}", file("accounts.pub")),
                 format!("--service-account-signing-key-file={}", file("accounts.key")),
                 "--authorization-mode=RBAC".to_owned(),
@@ -157,7 +164,9 @@ impl Cluster {
             format!("--kubeconfig={}", file("admin.kubeconfig")),
             "--leader-elect=false".to_owned(),
             "--bind-address=127.0.0.1".to_owned(),
-            "--secure-port=0".to_owned(),
+            format!("--secure-port={controllers_port}"),
+            format!("--tls-cert-file={}", server.certificate.display()),
+            format!("--tls-private-key-file={}", server.key.display()),
             "--controllers=garbage-collector-controller,namespace-controller".to_owned(),
             // The defaults are for clusters that many share.
             "--kube-api-qps=500".to_owned(),
@@ -168,8 +177,10 @@ impl Cluster {
             folder,
             port,
             etcd_port,
+            controllers_port,
             users: builder.users.into_iter().map(|(name, _)| name).collect(),
             has_controllers: builder.controllers,
+            accounts,
             etcd,
             api,
             controllers,
@@ -185,6 +196,19 @@ impl Cluster {
     /// Starts kube-apiserver unless it runs, and waits until it is ready.
     pub fn start_api(&self) {
         self.api.start_until(|| answers(|| Some(self.config(ADMIN)), "/readyz"));
+    }
+
+    /// Starts kube-controller-manager unless it runs, and waits until it is healthy.
+    pub fn start_controllers(&self) {
+        let healthy = || {
+            let mut config = self.config(ADMIN);
+            config.cluster_url =
+                format!("https://127.0.0.1:{}", self.controllers_port).parse().expect("a URL");
+            // It asks nobody who that is, and tells its health to all.
+            config.auth_info = AuthInfo::default();
+            Some(config)
+        };
+        self.controllers.start_until(|| answers(healthy, "/healthz"));
     }
 
     /// `https://127.0.0.1:<port>`.
@@ -209,6 +233,19 @@ impl Cluster {
     pub fn kubeconfig(&self, user: &str) -> PathBuf {
         assert!(self.users.iter().any(|known| known == user), "no user {user}");
         self.folder.join(format!("{user}.kubeconfig"))
+    }
+
+    /// A token of a service account that expires after `seconds`: the API itself gives none for less than ten minutes.
+    pub fn short_token(&self, namespace: &str, name: &str, uid: &str, now: i64, seconds: i64) -> String {
+        self.accounts.sign(&json!({
+            "iss": ISSUER,
+            "aud": [ISSUER],
+            "sub": format!("system:serviceaccount:{namespace}:{name}"),
+            "iat": now,
+            "nbf": now,
+            "exp": now + seconds,
+            "kubernetes.io": { "namespace": namespace, "serviceaccount": { "name": name, "uid": uid } },
+        }))
     }
 
     /// How a client of kube-rs comes in as this user; it shows every answer, also one that asks to try again.

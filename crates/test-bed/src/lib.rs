@@ -10,7 +10,7 @@
 //! # }
 //! ```
 //!
-//! Every process ends with the process of the test, however that ends. After a panic in a test the folder with their
+//! Every process that is a [`Process`] or [`Guarded`] ends with the process of the test, however that ends. After a panic in a test the folder with their
 //! logs stays, and its path is printed; otherwise it goes.
 //!
 //! Everything here blocks: starting, stopping and waiting. A test in which something else must go on meanwhile calls it
@@ -28,6 +28,6 @@ mod tools;
 pub use cluster::{ADMIN, Builder, Cluster};
 pub use guardian::folder;
 pub use pki::{Authority, Identity, Signer};
-pub use process::{DEADLINE, Process, free_port, wait_until};
+pub use process::{DEADLINE, Guarded, Process, free_port, wait_until};
 pub use registry::{Generation, Registry, RegistryBuilder};
 pub use tools::{PROGRAMS, crds_of_flux, tool};

@@ -65,13 +65,8 @@ impl Authority {
         let pair = KeyPair::generate().expect("a key");
         let params = CertificateParams::default();
         let certificate = params.signed_by(&pair, &self.issuer).expect("a certificate");
-        let header = json!({ "alg": "ES256", "typ": "JWT", "x5c": [STANDARD.encode(certificate.der())] });
-        let key = EcdsaKeyPair::from_pkcs8(
-            &ECDSA_P256_SHA256_FIXED_SIGNING,
-            &pair.serialize_der(),
-            &SystemRandom::new(),
-        );
-        Signer { key: key.expect("a key of this curve"), header: URL_SAFE_NO_PAD.encode(header.to_string()) }
+        let chain = [STANDARD.encode(certificate.der())];
+        Signer::new(&pair, &json!({ "alg": "ES256", "typ": "JWT", "x5c": chain }))
     }
 
     fn issue(&self, name: &str, mut params: CertificateParams, usage: ExtendedKeyUsagePurpose) -> Identity {
@@ -89,14 +84,26 @@ impl Authority {
     }
 }
 
-/// Signs the tokens of a token server.
+/// Signs JSON Web Tokens (ES256).
 pub struct Signer {
     key: EcdsaKeyPair,
     header: String,
 }
 
+impl std::fmt::Debug for Signer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Signer").finish_non_exhaustive()
+    }
+}
+
 impl Signer {
-    /// A JSON Web Token (ES256) that carries the signer's certificate (`x5c`).
+    pub(crate) fn new(pair: &KeyPair, header: &Value) -> Self {
+        let random = SystemRandom::new();
+        let key = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &pair.serialize_der(), &random);
+        Self { key: key.expect("a key of this curve"), header: URL_SAFE_NO_PAD.encode(header.to_string()) }
+    }
+
+    /// A token with these claims.
     pub fn sign(&self, claims: &Value) -> String {
         let payload = URL_SAFE_NO_PAD.encode(claims.to_string());
         let signed = format!("{}.{payload}", self.header);

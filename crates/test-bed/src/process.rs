@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::net::TcpListener;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -49,6 +49,78 @@ pub fn free_port() -> u16 {
         .expect("a free port")
 }
 
+/// A child process that is killed when it is dropped, and with the process of the tests however that ends.
+#[derive(Debug)]
+pub struct Guarded(Child);
+
+impl Guarded {
+    /// Starts `command`, in a group of its own.
+    ///
+    /// # Panics
+    /// When it cannot be started.
+    pub fn spawn(command: &mut Command) -> Self {
+        let child = command.process_group(0).spawn();
+        let child = child.unwrap_or_else(|error| panic!("{}: {error}", command.get_program().display()));
+        guardian::watch(child.id());
+        Self(child)
+    }
+
+    /// Its number.
+    pub fn id(&self) -> u32 {
+        self.0.id()
+    }
+
+    /// How it ended, if it has.
+    pub fn ended(&mut self) -> Option<ExitStatus> {
+        let ended = self.0.try_wait().expect("a child of this process");
+        if ended.is_some() {
+            guardian::forget(self.id());
+        }
+        ended
+    }
+
+    /// Waits until it has ended.
+    ///
+    /// # Panics
+    /// When it has not within [`DEADLINE`].
+    pub fn wait(&mut self) -> ExitStatus {
+        let mut ended = None;
+        wait_until("the program has ended", || {
+            ended = self.ended();
+            ended.is_some()
+        })
+        .unwrap_or_else(|late| panic!("{late}"));
+        ended.expect("it has ended")
+    }
+
+    /// Sends a signal; one that has ended gets none.
+    pub fn signal(&mut self, signal: Signal) {
+        if self.ended().is_none() {
+            let pid = i32::try_from(self.id()).ok().and_then(Pid::from_raw).expect("a process number");
+            // Ended a moment ago: as good as delivered.
+            kill_process(pid, signal).ok();
+        }
+    }
+
+    /// What it prints, if the command has piped it; once.
+    pub fn stdout(&mut self) -> Option<ChildStdout> {
+        self.0.stdout.take()
+    }
+
+    /// What it prints as errors, if the command has piped it; once.
+    pub fn stderr(&mut self) -> Option<ChildStderr> {
+        self.0.stderr.take()
+    }
+}
+
+impl Drop for Guarded {
+    fn drop(&mut self) {
+        self.0.kill().ok();
+        self.0.wait().ok();
+        guardian::forget(self.id());
+    }
+}
+
 /// A program with its arguments and its log; it can be started and ended as often as a test likes.
 #[derive(Debug)]
 pub struct Process {
@@ -56,7 +128,7 @@ pub struct Process {
     arguments: Vec<OsString>,
     variables: Vec<(OsString, OsString)>,
     log: PathBuf,
-    child: Mutex<Option<Child>>,
+    child: Mutex<Option<Guarded>>,
 }
 
 impl Process {
@@ -89,16 +161,14 @@ impl Process {
             return;
         }
         let log = File::options().create(true).append(true).open(&self.log).expect("a log file");
-        let child = Command::new(&self.program)
+        let mut command = Command::new(&self.program);
+        command
             .args(&self.arguments)
             .envs(self.variables.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null())
             .stdout(log.try_clone().expect("a second handle"))
-            .stderr(log)
-            .process_group(0)
-            .spawn()
-            .unwrap_or_else(|error| panic!("{}: {error}", self.program.display()));
-        guardian::watch(child.id());
+            .stderr(log);
+        let child = Guarded::spawn(&mut command);
         *self.lock() = Some(child);
     }
 
@@ -121,26 +191,24 @@ impl Process {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<Child>> {
+    fn lock(&self) -> MutexGuard<'_, Option<Guarded>> {
         self.child.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether the program runs.
     pub fn is_running(&self) -> bool {
         let mut child = self.lock();
-        let running = child.as_mut().is_some_and(|child| matches!(child.try_wait(), Ok(None)));
-        if !running && let Some(ended) = child.take() {
-            guardian::forget(ended.id());
+        let running = child.as_mut().is_some_and(|child| child.ended().is_none());
+        if !running {
+            *child = None;
         }
         running
     }
 
     /// Sends a signal; a program that does not run gets none.
     pub fn signal(&self, signal: Signal) {
-        if let Some(child) = self.lock().as_ref() {
-            let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw).expect("a process number");
-            // Ended a moment ago: as good as delivered.
-            kill_process(pid, signal).ok();
+        if let Some(child) = self.lock().as_mut() {
+            child.signal(signal);
         }
     }
 
@@ -153,11 +221,7 @@ impl Process {
 
     /// Kills the program and waits until it is gone.
     pub fn kill(&self) {
-        if let Some(mut child) = self.lock().take() {
-            child.kill().ok();
-            child.wait().ok();
-            guardian::forget(child.id());
-        }
+        drop(self.lock().take());
     }
 
     /// Halts the program (SIGSTOP) until [`Self::resume`].
@@ -172,7 +236,7 @@ impl Process {
 
     /// The number of the running process.
     pub fn id(&self) -> Option<u32> {
-        self.lock().as_ref().map(Child::id)
+        self.lock().as_ref().map(Guarded::id)
     }
 
     /// What the program has written since its first start.

@@ -5,7 +5,7 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 /// The programs that [`tool`] knows.
-pub const PROGRAMS: [&str; 9] = [
+pub const PROGRAMS: [&str; 10] = [
     "etcd",
     "kube-apiserver",
     "kube-controller-manager",
@@ -15,10 +15,11 @@ pub const PROGRAMS: [&str; 9] = [
     "source-controller",
     "docker-registry",
     "promtool",
+    "curl",
 ];
 
 /// Of these any that is installed will do: Debian's own.
-const INSTALLED: [&str; 2] = ["docker-registry", "promtool"];
+const INSTALLED: [&str; 3] = ["docker-registry", "promtool", "curl"];
 
 fn folders() -> &'static [PathBuf] {
     static FOLDERS: OnceLock<Vec<PathBuf>> = OnceLock::new();

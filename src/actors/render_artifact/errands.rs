@@ -5,21 +5,22 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use solar_api::RenderArtifactStatus;
 use solar_api::conditions::oci_cleanup;
+use solar_api::{RenderArtifact, RenderArtifactStatus};
 use solar_core::artifact::{self, ArtifactMemory, CleanupProblem, Sighting};
 use solar_core::condition::{self, Wanted};
-use solar_core::object::ObjectName;
+use solar_core::object::{Meta, ObjectName};
 use solar_core::overlay::Moment;
 use solar_core::record::RenderArtifactRecord;
 use solar_core::target::EventOrder;
 use solar_core::{backoff, layout};
 
 use super::own::{emit, event, lock, write_status};
-use super::{RenderArtifactKind, cleanup_fingerprint, view};
+use super::{RenderArtifactKind, bindings_of, cleanup_fingerprint, view};
 use crate::actors::access::{self, AccessError};
 use crate::actors::object::{Pass, PassError};
 use crate::actors::system::Shared;
+use crate::adapters::kubernetes::ApiError;
 use crate::adapters::oci::{
     Digest, Endpoint, OciErrorKind, Reference, UntagError, UntagOutcome, UntagProgress, UntagRequest, untag,
 };
@@ -45,6 +46,8 @@ pub enum Finding {
     },
     /// A look at the tag with the credentials of a Target that wants to bind.
     Sighted(Sighting),
+    /// No attempt was made to delete the tag: something else is so than when it was decided upon.
+    NotTried,
     /// An attempt to delete the tag.
     CleanedUp {
         /// The artifact's uid.
@@ -60,6 +63,9 @@ pub enum CleanupFailure {
     /// Registry, grant or Secret.
     #[error(transparent)]
     Access(#[from] AccessError),
+    /// Whether a binding is left could not be read.
+    #[error("it could not be confirmed that no RenderBinding is left: {0}")]
+    Unconfirmed(ApiError),
     /// The registry.
     #[error(transparent)]
     Untag(#[from] UntagError),
@@ -75,7 +81,7 @@ impl CleanupFailure {
             Self::Access(AccessError::Api(_)) => CleanupProblem::Other,
             Self::Access(_) => CleanupProblem::NoCredentials,
             Self::Untag(error) if error.is_definite_refusal() => CleanupProblem::Refused,
-            Self::Untag(_) | Self::TimedOut => CleanupProblem::Other,
+            Self::Untag(_) | Self::Unconfirmed(_) | Self::TimedOut => CleanupProblem::Other,
         }
     }
 }
@@ -168,6 +174,12 @@ async fn clean_up(
     progress: Arc<Mutex<UntagProgress>>,
 ) -> Finding {
     let uid = artifact.meta.uid.clone();
+    // It may have waited long behind a registry that hangs: what was read before counts no more.
+    let artifact = match still_unbound(&shared, &artifact.meta).await {
+        Ok(Some(artifact)) => artifact,
+        Ok(None) => return Finding::NotTried,
+        Err(error) => return Finding::CleanedUp { uid, result: Err(CleanupFailure::Unconfirmed(error)) },
+    };
     // What is known is taken along, and put back whatever happens: also when this errand is dropped in mid-air.
     let known = lock(&progress).clone();
     let mut carried = Carried { progress: known, home: progress };
@@ -177,6 +189,18 @@ async fn clean_up(
         Err(_) => Err(CleanupFailure::TimedOut),
     };
     Finding::CleanedUp { uid, result }
+}
+
+/// The artifact as it is now, if it is still to be cleaned up by API reads.
+async fn still_unbound(shared: &Shared, meta: &Meta) -> Result<Option<RenderArtifactRecord>, ApiError> {
+    let found = shared.api.get::<RenderArtifact>(&meta.name).await?;
+    let found = found.as_ref().map(RenderArtifactRecord::from);
+    let Some(artifact) = found.filter(|found| found.meta.uid == meta.uid && found.meta.terminating) else {
+        return Ok(None);
+    };
+    // Read last: a binding comes before its artifact.
+    let bindings = bindings_of(shared, &meta.name).await?;
+    Ok(bindings.is_empty().then_some(artifact))
 }
 
 struct Carried {
@@ -252,6 +276,8 @@ pub(super) async fn take_in(pass: &mut Pass<RenderArtifactKind>) -> Result<(), P
             pass.memory().core.sighting = Some(sighting);
             Ok(())
         }
+        // This pass reads anew before it decides.
+        Finding::NotTried => Ok(()),
         Finding::CleanedUp { uid, result } => {
             // Whatever has become of the artifact meanwhile: the tag is the same.
             note_unanswered(pass);
@@ -293,9 +319,12 @@ async fn looked(
                 let chart = layout::chart_url(&artifact.base_url, &artifact.repository, &artifact.tag);
                 let pushed = artifact.status.digest.as_deref().unwrap_or("nothing");
                 tracing::warn!(artifact = %artifact.meta.name, chart, found, pushed, "a tag does not hold what was pushed");
-                // Only now it counts as looked at: the owners learn that their chart has to be pushed again.
+                // Only now it counts as looked at: the owners learn that their chart has to be pushed again. Should the
+                // write fail, the next look does not wait for the regular time.
+                pass.memory().core.check_at = Some(pass.now());
                 let wanted = RenderArtifactStatus { digest: None, ..artifact.status.clone() };
                 write_status(pass, artifact, &wanted).await?;
+                pass.memory().core.check_at = None;
             }
             let mut memory = pass.memory();
             memory.core.look_failures = 0;

@@ -16,7 +16,7 @@ use solar_core::artifact::{
 };
 use solar_core::object::ObjectName;
 use solar_core::routes::ActorKey;
-use solar_core::target::{BindAnswer, Coordinates};
+use solar_core::target::{BindAnswer, Coordinates, REFUSED_AGAIN};
 use tokio::sync::oneshot;
 
 use super::own::{keep_artifact, keep_binding, write_status};
@@ -29,8 +29,6 @@ use crate::messages::render_artifact::{ArtifactRequest, HeldTicket, OpenTicket, 
 
 /// When a job that finds the tag terminating asks again.
 const ASK_AGAIN: Duration = Duration::from_secs(5);
-/// When a Target asks again whose binding or artifact the API server refused: a person has to mend something.
-const REFUSED_AGAIN: Duration = Duration::from_secs(30);
 
 /// Requests that one pass serves: behind thousands of Binds a job would wait for its ticket, and the end for the pass.
 const MOST_REQUESTS: usize = 64;
@@ -64,7 +62,7 @@ pub(super) async fn serve_all(pass: &mut Pass<RenderArtifactKind>) -> Result<(),
         let Err(Unserved { error, request }) = serve(pass, request).await else { continue };
         // Kept in the memory until all are served: it survives this pass.
         pass.memory().unserved.extend(request);
-        let is_away = is_away(&error);
+        let is_away = error.is_away();
         first_error.get_or_insert(error);
         if is_away {
             break;
@@ -198,16 +196,6 @@ fn hand_over(
 
 fn is_namespace_terminating(error: &PassError) -> bool {
     matches!(error, PassError::Api(ApiError { problem: Problem::NamespaceTerminating, .. }))
-}
-
-/// Whether the API server cannot be talked to just now, so that other requests would fail too.
-fn is_away(error: &PassError) -> bool {
-    let PassError::Api(error) = error else { return false };
-    match error.problem {
-        Problem::Throttled(_) | Problem::TimedOut(_) | Problem::Unreachable(_) => true,
-        Problem::Server { code, .. } => code >= 500,
-        _ => false,
-    }
 }
 
 fn reply(pass: &Pass<RenderArtifactKind>, to: &ActorKey, answer: Answer) {
@@ -372,7 +360,11 @@ async fn remove_own_binding(pass: &Pass<RenderArtifactKind>, owner: &Owner) -> R
 }
 
 async fn unbind(pass: &Pass<RenderArtifactKind>, owner: &Owner) -> Result<(), PassError> {
-    let decision = artifact::unbind(&view(pass), &pass.name, owner);
+    let decision = {
+        let view = view(pass);
+        let now = pass.now();
+        artifact::unbind(&view, &mut pass.memory().core, owner, now)
+    };
     let_go(pass, decision).await
 }
 
@@ -383,10 +375,10 @@ pub(super) async fn let_go(
     if let Some(registry) = decision.repin {
         repin(pass, &registry).await?;
     }
-    match decision.delete {
-        Some(binding) => delete_binding(pass, &binding).await,
-        None => Ok(()),
+    for binding in &decision.delete {
+        delete_binding(pass, binding).await?;
     }
+    Ok(())
 }
 
 async fn open_push(

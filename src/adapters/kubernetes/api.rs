@@ -139,11 +139,28 @@ impl Api {
             Some(namespace) => kube::Api::<K>::namespaced(self.client.clone(), namespace),
             None => kube::Api::<K>::all(self.client.clone()),
         };
-        let mut params = ListParams::default().fields(&field_selector(field, value)).limit(PAGE);
+        let what = format!("{}/* with {field}={value}", namespace.unwrap_or("*"));
+        let params = ListParams::default().fields(&field_selector(field, value));
+        self.list(api, params, &what).await
+    }
+
+    /// All objects in `namespace`.
+    pub async fn list_in<K: Namespaced>(&self, namespace: &str) -> Result<Vec<K>, ApiError> {
+        let api = kube::Api::<K>::namespaced(self.client.clone(), namespace);
+        self.list(api, ListParams::default(), &format!("{namespace}/*")).await
+    }
+
+    /// Page by page.
+    async fn list<K: Namespaced>(
+        &self,
+        api: kube::Api<K>,
+        params: ListParams,
+        what: &str,
+    ) -> Result<Vec<K>, ApiError> {
+        let mut params = params.limit(PAGE);
         let mut found = Vec::new();
         loop {
-            let what = format!("{}/* with {field}={value}", namespace.unwrap_or("*"));
-            let page = self.run::<K, _>("list", what, api.list(&params)).await?;
+            let page = self.run::<K, _>("list", what.to_owned(), api.list(&params)).await?;
             found.extend(page.items);
             match page.metadata.continue_.filter(|token| !token.is_empty()) {
                 Some(token) => params = params.continue_token(&token),
@@ -207,6 +224,23 @@ impl Api {
         name: &ObjectName,
         expect: Expect<'_>,
     ) -> Result<Option<K>, ApiError> {
+        Ok(self.ask_to_delete(name, expect).await?.and_then(either::Either::left))
+    }
+
+    /// As [`delete`](Self::delete); answers whether the object was there.
+    pub async fn delete_if_there<K: Namespaced>(
+        &self,
+        name: &ObjectName,
+        expect: Expect<'_>,
+    ) -> Result<bool, ApiError> {
+        Ok(self.ask_to_delete::<K>(name, expect).await?.is_some())
+    }
+
+    async fn ask_to_delete<K: Namespaced>(
+        &self,
+        name: &ObjectName,
+        expect: Expect<'_>,
+    ) -> Result<Option<either::Either<K, kube::core::Status>>, ApiError> {
         let params = DeleteParams {
             preconditions: Some(Preconditions {
                 uid: Some(expect.uid.to_owned()),
@@ -215,8 +249,7 @@ impl Api {
             ..DeleteParams::background()
         };
         let api = self.of::<K>(name);
-        let deleted = self.run::<K, _>("delete", name.to_string(), api.delete(&name.name, &params)).await;
-        Ok(absent(deleted)?.and_then(either::Either::left))
+        absent(self.run::<K, _>("delete", name.to_string(), api.delete(&name.name, &params)).await)
     }
 
     async fn run<K: Namespaced, T>(

@@ -41,6 +41,9 @@ pub enum Problem {
     /// The object is refused.
     #[error("refused: {0}")]
     Invalid(String),
+    /// The object is larger than what can be stored.
+    #[error("refused: {0}")]
+    TooLarge(String),
     /// Too many requests.
     #[error("throttled by the API server")]
     Throttled(Option<Duration>),
@@ -85,6 +88,9 @@ impl From<kube::Error> for Problem {
 /// What the API server says of a JSON patch that cannot be applied to the object as it is.
 const UNNAMED_REFUSAL: &str = "the server rejected our request due to an error in our request";
 
+/// What the store behind the API server says of an object that it does not take; answered with 500 and without a reason.
+const TOO_LARGE: &str = "etcdserver: request is too large";
+
 fn of_status(status: &kube::core::Status) -> Problem {
     let terminating = status
         .details
@@ -108,6 +114,8 @@ fn of_status(status: &kube::core::Status) -> Problem {
         } else {
             Problem::Invalid(status.message.clone())
         }
+    } else if status.code == 413 || status.message.ends_with(TOO_LARGE) {
+        Problem::TooLarge(status.message.clone())
     } else if status.code == 429 {
         let seconds = status.details.as_ref().map(|details| u64::from(details.retry_after_seconds));
         Problem::Throttled(seconds.filter(|seconds| *seconds > 0).map(Duration::from_secs))

@@ -39,8 +39,8 @@ impl<T: Transport> Session<T> {
             response.headers().get(DIGEST_HEADER).and_then(|value| value.to_str().ok()?.parse().ok());
         match (status.as_u16(), stated) {
             (404, _) => Ok(None),
-            (200..=299, Some(digest)) => Ok(Some(digest)),
-            // No digest, or no HEAD here: the body tells.
+            (200..=299, Some(digest)) if is_comparable(&digest, reference) => Ok(Some(digest)),
+            // No digest, one of another algorithm, or no HEAD here: the body tells.
             (200..=299 | 400 | 405 | 406 | 501, _) => {
                 Ok(self.manifest(endpoint, repository, reference).await?.map(|manifest| manifest.digest))
             }
@@ -111,5 +111,13 @@ impl<T: Transport> Session<T> {
             }
             _ => Err(call.refused(&response)),
         }
+    }
+}
+
+/// Whether `stated` says by itself if what was asked for is there: digests of two algorithms can both be right.
+fn is_comparable(stated: &Digest, reference: &Reference) -> bool {
+    match reference {
+        Reference::Tag(_) => true,
+        Reference::Digest(asked) => stated.algorithm() == asked.algorithm(),
     }
 }

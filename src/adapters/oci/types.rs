@@ -132,6 +132,11 @@ impl Digest {
         Self(format!("sha256:{}", "0".repeat(64)))
     }
 
+    /// What stands before the colon.
+    pub fn algorithm(&self) -> &str {
+        self.0.split_once(':').map_or("", |(algorithm, _)| algorithm)
+    }
+
     /// `algorithm:hex`.
     pub fn as_str(&self) -> &str {
         &self.0

@@ -5,9 +5,9 @@ use serde_json::{Value, json};
 use crate::support::{good_of, object, refusal, run};
 
 /// Kind, fields that are set first, the patch that is refused, what is said.
-type OnChange = (&'static str, Value, Value, &'static str);
+pub type OnChange = (&'static str, Value, Value, &'static str);
 
-fn on_change() -> Vec<OnChange> {
+pub fn on_change() -> Vec<OnChange> {
     let immutable = |field: &'static str, value: Value, says: &'static str| {
         ("RenderArtifact", json!({}), json!({ "spec": { field: value } }), says)
     };

@@ -7,3 +7,4 @@ mod full;
 mod rules;
 mod shape;
 mod support;
+mod walk;

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use crate::support::{Api, blocking, good_of, object, refusal, run, with};
 
 /// Kind, where, what is taken, what is refused, the fault that is named.
-type Rule = (&'static str, &'static str, Value, Value, String);
+pub type Rule = (&'static str, &'static str, Value, Value, String);
 
 fn many(count: usize, of: &Value) -> Value {
     Value::Object((0..count).map(|n| (format!("r{n}"), of.clone())).collect::<Map<_, _>>())
@@ -65,7 +65,7 @@ const NOT_EMPTY: [(&str, &str); 27] = [
     ("ReferenceGrant", "/from/0/kind"),
 ];
 
-fn rules() -> Vec<Rule> {
+pub fn rules() -> Vec<Rule> {
     let resource = json!({ "repository": "h/r", "tag": "1" });
     let grant = json!([{ "group": "g", "kind": "k", "namespace": "n" }]);
     let to = json!([{ "group": "g", "kind": "k" }]);

@@ -157,28 +157,36 @@ fn may_stay(artifact: &RenderArtifactRecord, memory: &ArtifactMemory, now: Momen
 pub struct UnbindDecision {
     /// The Registry to pin the artifact to before the binding goes.
     pub repin: Option<ObjectName>,
-    /// The binding to delete.
-    pub delete: Option<Arc<RenderBindingRecord>>,
+    /// The bindings to delete.
+    pub delete: Vec<Arc<RenderBindingRecord>>,
 }
 
-/// Decides an Unbind: the surviving bindings take over the artifact's Registry before the leaving one goes.
+/// Decides an Unbind: the surviving bindings take over the artifact's Registry before the leaving ones go.
 ///
-/// A binding of the same name that another uid holds stays: it is not the asker's.
-pub fn unbind(view: &View, artifact: &ObjectName, owner: &Owner) -> UnbindDecision {
-    let name = binding_name(&artifact.name, &owner.target);
-    let leaving = view
-        .bindings
-        .get(name.as_str())
-        .filter(|binding| binding.controller.as_ref().is_none_or(|controller| controller.uid == owner.uid));
-    leaving.map(|leaving| release(view, leaving)).unwrap_or_default()
+/// All go that the asker holds, whatever their names, for the asker may be waiting until none is left: those of its uid,
+/// and those that name it in their spec and nobody as their controller. What another uid holds stays.
+pub fn unbind(view: &View, memory: &mut ArtifactMemory, owner: &Owner, now: Moment) -> UnbindDecision {
+    notice(view, memory, now);
+    let leaving = view.bindings.values().filter(|binding| match &binding.controller {
+        Some(controller) => controller.uid == owner.uid,
+        None => *binding.owner_kind == *"Target" && binding.owner == owner.target,
+    });
+    let decision = release(view, leaving.cloned().collect());
+    // The pass may end without another look at what was there.
+    memory.seen_bound |= !decision.delete.is_empty();
+    decision
 }
 
-/// Decides how `leaving` goes, whatever its name: the surviving bindings take over the artifact's Registry before it does.
-pub fn release(view: &View, leaving: &Arc<RenderBindingRecord>) -> UnbindDecision {
+/// Decides how `leaving` go, whatever their names: the surviving bindings take over the artifact's Registry before.
+pub fn release(view: &View, leaving: Vec<Arc<RenderBindingRecord>>) -> UnbindDecision {
+    if leaving.is_empty() {
+        return UnbindDecision::default();
+    }
     let pinned = view.artifact.as_ref().and_then(|artifact| artifact.registry.clone());
-    let survivors = view.bindings.values().filter(|binding| binding.meta.name != leaving.meta.name);
+    let goes = |binding: &RenderBindingRecord| leaving.iter().any(|it| it.meta.name == binding.meta.name);
+    let survivors = view.bindings.values().filter(|binding| !goes(binding));
     let repin = pin(survivors).filter(|wanted| view.artifact.is_some() && Some(wanted) != pinned.as_ref());
-    UnbindDecision { repin, delete: Some(leaving.clone()) }
+    UnbindDecision { repin, delete: leaving }
 }
 
 /// The Registry that `bindings` pin: that of the lowest name among those which name one.

@@ -101,11 +101,11 @@ pub fn subject(world: &World, version: &ComponentVersionRecord) -> Result<Subjec
 /// The name of a component whose descriptors lie in `repository`.
 fn behind_descriptors(repository: &str) -> Option<&str> {
     let repository = repository.trim_matches('/');
-    let name = repository.strip_prefix(DESCRIPTORS).or_else(|| {
-        let at = repository.find("/component-descriptors/")?;
-        Some(&repository[at + 1 + DESCRIPTORS.len()..])
-    })?;
-    Some(name.strip_prefix('/')?.trim_matches('/')).filter(|name| !name.is_empty())
+    let name = repository
+        .strip_prefix(DESCRIPTORS)
+        .and_then(|rest| rest.strip_prefix('/'))
+        .or_else(|| repository.split_once("/component-descriptors/").map(|(_, name)| name))?;
+    Some(name.trim_matches('/')).filter(|name| !name.is_empty())
 }
 
 /// Whether `text` is a digest that registries know.

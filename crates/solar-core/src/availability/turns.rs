@@ -7,6 +7,8 @@ use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
+
 use crate::object::ObjectName;
 use crate::overlay::Moment;
 
@@ -16,6 +18,16 @@ const STAYS: Duration = Duration::from_secs(10);
 
 /// How many of one host stand in [`Lane::Soon`]; more are due as all others.
 const SHORT: usize = 100;
+
+/// Of those that were due before the start, these come before all older ones: a process that ended is mostly there again
+/// by then. Shorter, and the oldest that were missed never have a turn where the budget is short; longer, and turns are
+/// spent on what the process before has checked.
+const STEP: Duration = Duration::from_secs(12);
+
+/// How long a host is left alone that asks for it without saying how long.
+const REST: Duration = Duration::from_secs(10);
+/// The least that it is left alone, whatever it says.
+const SHORTEST_REST: Duration = Duration::from_secs(1);
 
 /// A check that begins.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,10 +47,28 @@ pub enum Lane {
     Soon,
     /// Its time has come.
     Due,
-    /// Its time came before this process began, and it may have been checked then: behind all others, from a place on that
-    /// differs with each start, so that a process that never comes to the end leaves out different ones each time.
-    LookBack,
+    /// Its time came before this process began, and it may have been checked then: behind all others. Those of the last
+    /// [`STEP`] come first, for the process before may have been gone by then; within a step it begins at a place that
+    /// differs from interval to interval, so that a process that never comes to the end leaves out different ones.
+    LookBack {
+        /// How long before this process began its time came.
+        age: Duration,
+    },
 }
+
+impl Lane {
+    const fn index(self) -> usize {
+        match self {
+            Self::Soon => SOON,
+            Self::Due => DUE,
+            Self::LookBack { .. } => LOOK_BACK,
+        }
+    }
+}
+
+const SOON: usize = 0;
+const DUE: usize = 1;
+const LOOK_BACK: usize = 2;
 
 #[derive(Debug)]
 struct Waiting {
@@ -60,11 +90,26 @@ struct Host {
     ended: Moment,
     /// Whether those for whom somebody waits have the next turn.
     soon: bool,
+    /// Until when it asked to be left alone.
+    rests: Moment,
+    /// Whether that was its last answer: then it is asked by one check at a time.
+    refuses: bool,
+    /// Until when it is not swept again.
+    swept: Moment,
 }
 
 impl Default for Host {
     fn default() -> Self {
-        Self { lanes: Default::default(), next: 0, running: 0, ended: Moment::ZERO, soon: true }
+        Self {
+            lanes: Default::default(),
+            next: 0,
+            running: 0,
+            ended: Moment::ZERO,
+            soon: true,
+            rests: Moment::ZERO,
+            refuses: false,
+            swept: Moment::ZERO,
+        }
     }
 }
 
@@ -77,29 +122,34 @@ impl Host {
         self.running > 0 || self.waiting() > 0
     }
 
-    fn len(&self, lane: Lane) -> usize {
-        self.lanes[lane as usize].len()
+    /// Whether it counts among those that share the runners.
+    fn has_part(&self, now: Moment) -> bool {
+        self.running > 0 || now >= self.rests
+    }
+
+    fn len(&self, lane: usize) -> usize {
+        self.lanes[lane].len()
     }
 
     /// The lane whose head is next.
-    fn lane(&self, looks_back: bool) -> Option<Lane> {
-        match (self.len(Lane::Soon) > 0, self.len(Lane::Due) > 0) {
-            (true, true) if self.soon => Some(Lane::Soon),
-            (_, true) => Some(Lane::Due),
-            (true, false) => Some(Lane::Soon),
-            (false, false) => (looks_back && self.len(Lane::LookBack) > 0).then_some(Lane::LookBack),
+    fn lane(&self, looks_back: bool) -> Option<usize> {
+        match (self.len(SOON) > 0, self.len(DUE) > 0) {
+            (true, true) if self.soon => Some(SOON),
+            (_, true) => Some(DUE),
+            (true, false) => Some(SOON),
+            (false, false) => (looks_back && self.len(LOOK_BACK) > 0).then_some(LOOK_BACK),
         }
     }
 
     /// How many of the host begin before the one with this key. Numbers of those that left count.
-    fn before(&self, lane: Lane, key: Key) -> usize {
-        let first = self.lanes[lane as usize].first_key_value().map_or(key, |(first, _)| *first);
+    fn before(&self, lane: usize, key: Key) -> usize {
+        let first = self.lanes[lane].first_key_value().map_or(key, |(first, _)| *first);
         let own = usize::try_from(key.1.saturating_sub(first.1)).unwrap_or(usize::MAX);
         match lane {
-            Lane::Soon => own.saturating_add(self.len(Lane::Due).min(own.saturating_add(1))),
-            Lane::Due => own.saturating_add(self.len(Lane::Soon).min(own.saturating_add(1))),
+            SOON => own.saturating_add(self.len(DUE).min(own.saturating_add(1))),
+            DUE => own.saturating_add(self.len(SOON).min(own.saturating_add(1))),
             // Anywhere among them.
-            Lane::LookBack => self.waiting().saturating_sub(1),
+            _ => self.waiting().saturating_sub(1),
         }
     }
 }
@@ -107,7 +157,7 @@ impl Host {
 #[derive(Clone, Debug)]
 struct Place {
     host: Arc<str>,
-    lane: Lane,
+    lane: usize,
     key: Key,
 }
 
@@ -116,7 +166,7 @@ struct Place {
 pub struct Turns {
     runners: usize,
     bound: usize,
-    /// Where [`Lane::LookBack`] begins.
+    /// Where each step of [`Lane::LookBack`] begins.
     start: u64,
     hosts: BTreeMap<Arc<str>, Host>,
     places: BTreeMap<ObjectName, Place>,
@@ -142,10 +192,26 @@ impl Turns {
         }
     }
 
-    /// The same; [`Lane::LookBack`] begins at a place that differs with `start`.
+    /// The same; what was due before the start is served from a place on that is this interval's.
     #[must_use]
-    pub fn starting_at(self, start: u64) -> Self {
+    pub fn starting_at(self, wall: Timestamp, interval: Duration) -> Self {
+        let interval = i64::try_from(interval.as_millis()).unwrap_or(i64::MAX).max(1);
+        // By the golden section two that follow each other lie far apart.
+        let start =
+            wall.as_millisecond().div_euclid(interval).cast_unsigned().wrapping_mul(0x9e37_79b9_7f4a_7c15);
         Self { start, ..self }
+    }
+
+    /// Empty queues; hosts that asked to be left alone still are.
+    #[must_use]
+    pub fn emptied(&self) -> Self {
+        let rest = |queue: &Host| Host { rests: queue.rests, refuses: queue.refuses, ..Host::default() };
+        let hosts = self.hosts.iter().filter(|(_, queue)| queue.refuses);
+        Self {
+            start: self.start,
+            hosts: hosts.map(|(host, queue)| (host.clone(), rest(queue))).collect(),
+            ..Self::new(self.runners, self.bound)
+        }
     }
 
     /// Queues `version` for `host`. One that stands there already keeps its place unless `lane` is a better one; it leaves
@@ -154,33 +220,48 @@ impl Turns {
     ///
     /// Of two that stand in one lane of one host, the later gets the higher number.
     pub fn stand(&mut self, version: &ObjectName, host: &str, due: Moment, lane: Lane) -> Option<usize> {
-        if let Some(place) = self.places.get(version).cloned() {
-            if *place.host == *host && !self.is_better(lane, &place) {
-                return Some(self.before(&place));
+        let stands = self.places.get(version).cloned();
+        if let Some(place) = stands.as_ref().filter(|place| *place.host == *host) {
+            if !self.is_better(lane, place) {
+                return Some(self.before(place));
             }
-            self.leave(version);
-        }
-        let name = self.hosts.get_key_value(host).map_or_else(|| Arc::from(host), |(name, _)| name.clone());
-        let queue = self.hosts.entry(name.clone()).or_default();
-        if queue.waiting() >= self.bound {
+        } else if self.hosts.get(host).is_some_and(|queue| queue.waiting() >= self.bound) {
+            // It keeps what place it has, should it come back.
             return None;
         }
-        let lane = if lane == Lane::Soon && queue.len(lane) >= SHORT { Lane::Due } else { lane };
-        let rank = if lane == Lane::LookBack { rank(version).wrapping_sub(self.start) } else { 0 };
+        self.leave(version);
+        let name = self.hosts.get_key_value(host).map_or_else(|| Arc::from(host), |(name, _)| name.clone());
+        let rank = match lane {
+            Lane::LookBack { age } => self.rank(version, age),
+            Lane::Soon | Lane::Due => 0,
+        };
+        let queue = self.hosts.entry(name.clone()).or_default();
+        let lane = if lane == Lane::Soon && queue.len(SOON) >= SHORT { DUE } else { lane.index() };
         let key = (rank, queue.next);
         queue.next += 1;
-        queue.lanes[lane as usize].insert(key, Waiting { version: version.clone(), due, told: None });
+        queue.lanes[lane].insert(key, Waiting { version: version.clone(), due, told: None });
         let place = Place { host: name, lane, key };
         self.places.insert(version.clone(), place.clone());
         Some(self.before(&place))
     }
 
+    /// The place of one that was due `age` before the start, among those that were: the lower, the sooner.
+    fn rank(&self, version: &ObjectName, age: Duration) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        version.hash(&mut hasher);
+        let step = age.as_nanos() / STEP.as_nanos();
+        let within = hasher.finish().wrapping_sub(self.start);
+        (u64::try_from(step).unwrap_or(u64::MAX).min(0xffff) << 48) | (within >> 16)
+    }
+
     /// Whether one in `place` begins sooner at the end of `lane`.
     fn is_better(&self, lane: Lane, place: &Place) -> bool {
-        let Some(queue) = self.hosts.get(&place.host).filter(|_| lane < place.lane) else { return false };
-        let short = queue.len(Lane::Soon);
+        let Some(queue) = self.hosts.get(&place.host).filter(|_| lane.index() < place.lane) else {
+            return false;
+        };
+        let short = queue.len(SOON);
         lane != Lane::Soon
-            || place.lane == Lane::LookBack
+            || place.lane == LOOK_BACK
             || (short < SHORT && queue.before(place.lane, place.key) > 2 * short)
     }
 
@@ -189,7 +270,7 @@ impl Turns {
         if let Some(place) = self.places.remove(version)
             && let Some(queue) = self.hosts.get_mut(&place.host)
         {
-            queue.lanes[place.lane as usize].remove(&place.key);
+            queue.lanes[place.lane].remove(&place.key);
         }
     }
 
@@ -198,10 +279,16 @@ impl Turns {
     pub fn tell(&mut self, version: &ObjectName, estimate: Moment, pace: Duration, now: Moment) -> Moment {
         let is_alone = self.places.len() <= 1;
         let Some(place) = self.places.get(version) else { return estimate };
-        let waiting = self.hosts.get_mut(&place.host);
-        let waiting = waiting.and_then(|queue| queue.lanes[place.lane as usize].get_mut(&place.key));
-        let Some(waiting) = waiting else { return estimate };
+        let Some(queue) = self.hosts.get_mut(&place.host) else { return estimate };
+        let rests = queue.rests;
+        let Some(waiting) = queue.lanes[place.lane].get_mut(&place.key) else { return estimate };
         if let Some(told) = waiting.told.filter(|told| *told > now) {
+            return told;
+        }
+        if rests > now {
+            // Nobody else's slot is later for it.
+            let told = rests + estimate.saturating_sub(now);
+            waiting.told = Some(told);
             return told;
         }
         let behind = self.told.filter(|_| !is_alone).map_or(Moment::ZERO, |last| last + pace);
@@ -245,10 +332,10 @@ impl Turns {
             return None;
         }
         self.forget_quiet(now);
-        let active = self.hosts.values().filter(|queue| queue.is_active()).count();
+        let active = self.hosts.values().filter(|queue| queue.is_active() && queue.has_part(now)).count();
         let share = self.runners.div_ceil(active.max(1));
         let free = self.runners - self.running;
-        let idle = self.hosts.values().filter(|queue| queue.running == 0).count();
+        let idle = self.hosts.values().filter(|queue| queue.running == 0 && queue.has_part(now)).count();
         let order: Vec<Arc<str>> = match &self.last {
             None => self.hosts.keys().cloned().collect(),
             Some(last) => {
@@ -262,11 +349,12 @@ impl Turns {
                 let Some(queue) = self.hosts.get_mut(host) else { continue };
                 // The last free runner is kept for a host that has none.
                 let has_room = queue.running == 0 || free > 1 || idle == 0;
-                if queue.running >= share || !has_room {
+                let share = if queue.refuses { 1 } else { share };
+                if queue.running >= share || !has_room || now < queue.rests {
                     continue;
                 }
                 while let Some(lane) = queue.lane(looks_back) {
-                    let Some(head) = queue.lanes[lane as usize].first_entry() else { break };
+                    let Some(head) = queue.lanes[lane].first_entry() else { break };
                     if wanted(&head.get().version, host) {
                         return Some(host.clone());
                     }
@@ -282,8 +370,8 @@ impl Turns {
     pub fn begin(&mut self, host: &Arc<str>) -> Option<Turn> {
         let queue = self.hosts.get_mut(host)?;
         let lane = queue.lane(true)?;
-        let (_, Waiting { version, due, .. }) = queue.lanes[lane as usize].pop_first()?;
-        queue.soon = lane != Lane::Soon;
+        let (_, Waiting { version, due, .. }) = queue.lanes[lane].pop_first()?;
+        queue.soon = lane != SOON;
         queue.running += 1;
         self.running += 1;
         self.places.remove(&version);
@@ -298,12 +386,47 @@ impl Turns {
         {
             queue.running -= 1;
             queue.ended = now;
+            queue.refuses = false;
             self.running -= 1;
         }
     }
 
+    /// After its check has ended: `host` asked to be left alone, for how long it may have said. Its checks wait that long,
+    /// but no longer than `interval`, and keep their places.
+    pub fn rest(&mut self, host: &str, asked: Option<Duration>, interval: Duration, now: Moment) {
+        if let Some(queue) = self.hosts.get_mut(host) {
+            let rest = asked.unwrap_or(REST).max(SHORTEST_REST).min(interval);
+            queue.rests = queue.rests.max(now + rest);
+            queue.refuses = true;
+        }
+    }
+
+    /// When the first host may be asked again that is left alone while its versions wait.
+    pub fn rests_until(&self, now: Moment) -> Option<Moment> {
+        let resting = self.hosts.values().filter(|queue| queue.waiting() > 0 && queue.rests > now);
+        resting.map(|queue| queue.rests).min()
+    }
+
+    /// Drops those of a full queue that `wanted` denies, wherever they stand. It takes its time, and is not done again soon.
+    pub fn sweep(&mut self, host: &str, now: Moment, mut wanted: impl FnMut(&ObjectName) -> bool) {
+        let Some(queue) = self.hosts.get_mut(host) else { return };
+        if queue.waiting() < self.bound || now < queue.swept {
+            return;
+        }
+        queue.swept = now + STAYS;
+        for lane in &mut queue.lanes {
+            lane.retain(|_, waiting| {
+                let stays = wanted(&waiting.version);
+                if !stays {
+                    self.places.remove(&waiting.version);
+                }
+                stays
+            });
+        }
+    }
+
     fn forget_quiet(&mut self, now: Moment) {
-        self.hosts.retain(|_, queue| queue.is_active() || now < queue.ended + STAYS);
+        self.hosts.retain(|_, queue| queue.is_active() || now < queue.ended + STAYS || now < queue.rests);
     }
 
     /// How many wait.
@@ -315,11 +438,4 @@ impl Turns {
     pub fn hosts(&self) -> impl Iterator<Item = (&str, usize, usize)> {
         self.hosts.iter().map(|(host, queue)| (&**host, queue.waiting(), queue.running))
     }
-}
-
-/// The same for one version in every process, and far from that of its neighbours.
-fn rank(version: &ObjectName) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    version.hash(&mut hasher);
-    hasher.finish()
 }

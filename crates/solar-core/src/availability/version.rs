@@ -154,7 +154,8 @@ pub fn next(
         Asked::Waiting { due, lane, .. } => {
             let (due, lane) = (*due, *lane);
             // By then its time has come in this life, too.
-            let is_overtaken = lane == Lane::LookBack && now.moment >= due.saturating_add(options.interval);
+            let looks_back = matches!(lane, Lane::LookBack { .. });
+            let is_overtaken = looks_back && now.moment >= due.saturating_add(options.interval);
             let lane = if is_overtaken { Lane::Due } else { lane };
             ask(memory, subject, due, if is_urgent { Lane::Soon } else { lane }, now)
         }
@@ -291,8 +292,10 @@ fn due(
     let last = now.wall.checked_sub(ago).unwrap_or(Timestamp::MIN);
     let regular = next_time(&version.meta.uid, last, options.interval);
     let began = now.wall.checked_sub(now.moment.saturating_sub(now.began)).unwrap_or(Timestamp::MIN);
-    let lane =
-        |time: Timestamp| if memory.last.is_none() && time < began { Lane::LookBack } else { Lane::Due };
+    let lane = |time: Timestamp| match Duration::try_from(began.duration_since(time)) {
+        Ok(age) if memory.last.is_none() && !age.is_zero() => Lane::LookBack { age },
+        _ => Lane::Due,
+    };
     let (regular, lane_of_regular) = (moment_of(regular, now), lane(regular));
     match missing(&version.status, &subject.reference(), version.meta.generation) {
         Some(Missing::Since(since)) => {

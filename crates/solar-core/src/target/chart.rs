@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use solar_api::conditions::render_task as reason;
 
 use super::own;
@@ -36,6 +37,8 @@ impl Chart {
 
 /// How often it is looked whether a stranger still has a name that is needed.
 const STRANGER_AGAIN: Duration = Duration::from_secs(60);
+/// When something is asked for again that the API server refused: a person has to mend something.
+pub const REFUSED_AGAIN: Duration = Duration::from_secs(30);
 
 /// How far a chart is.
 #[derive(Clone, Debug, PartialEq)]
@@ -53,7 +56,7 @@ pub(super) enum Stage {
         /// What the clean-up waits for.
         cause: String,
     },
-    /// Its artifact cannot be held until a person mends something.
+    /// Its artifact cannot be held, or its task not made, until a person mends something.
     Refused {
         /// When to ask again.
         retry_after: Duration,
@@ -84,6 +87,8 @@ pub(super) struct ChartState {
     pub(super) stage: Stage,
     /// What to ask the artifact's actor.
     pub(super) bind: Option<BindOrder>,
+    /// Whether its task is to be made now.
+    pub(super) create: bool,
     /// A task of this Target that must make room.
     pub(super) discard: Option<Arc<RenderTaskRecord>>,
 }
@@ -92,7 +97,12 @@ impl ChartState {
     /// Binding, and making room; creating is left to the caller.
     pub(super) fn steps(&self) -> impl Iterator<Item = TargetStep> {
         let bind = self.bind.clone().map(TargetStep::Bind);
-        bind.into_iter().chain(self.discard.iter().flat_map(own::delete_task))
+        bind.into_iter().chain(self.make_room())
+    }
+
+    /// Deletes the task that must make room.
+    pub(super) fn make_room(&self) -> impl Iterator<Item = TargetStep> {
+        self.discard.iter().flat_map(own::delete_task)
     }
 
     pub(super) fn ask_again(&self) -> Option<Duration> {
@@ -121,7 +131,19 @@ pub(super) fn look(view: &View<'_>, chart: Chart) -> ChartState {
         Hold::Bound | Hold::Repoint => with_task(view, &chart, &artifact, true),
         Hold::Unbound => with_task(view, &chart, &artifact, false),
     };
-    ChartState { chart, artifact, stage, bind, discard }
+    let (stage, create) = match stage {
+        Stage::Held => refused(view, &chart).unwrap_or((Stage::Held, true)),
+        stage => (stage, false),
+    };
+    ChartState { chart, artifact, stage, bind, create, discard }
+}
+
+/// The stage of a chart whose task the API server has refused, and whether it is time to try again.
+fn refused(view: &View<'_>, chart: &Chart) -> Option<(Stage, bool)> {
+    let refused = view.memory.refused.get(&chart.task)?;
+    let left = left_until(view, refused.until);
+    let retry_after = left.unwrap_or(REFUSED_AGAIN);
+    Some((Stage::Refused { retry_after, message: refused.cause.clone() }, left.is_none()))
 }
 
 fn collision(artifact: &ObjectName, chart: &Chart, with: &Coordinates) -> Stage {
@@ -180,9 +202,13 @@ fn hold(view: &View<'_>, chart: &Chart, artifact: &ObjectName) -> Hold {
 
 /// Whether it is time to ask the artifact's actor again, and when it is.
 fn ask_again(view: &View<'_>, artifact: &ObjectName, retry_after: Duration) -> (bool, Duration) {
-    let left = view.memory.ask_again.get(&artifact.name).map(|at| at.duration_since(view.now));
-    let left = left.and_then(|left| Duration::try_from(left).ok()).filter(|left| !left.is_zero());
+    let left = view.memory.ask_again.get(&artifact.name).and_then(|at| left_until(view, *at));
     (left.is_none(), left.unwrap_or(retry_after))
+}
+
+/// The time that is left until `at`; `None`: it has come.
+fn left_until(view: &View<'_>, at: Timestamp) -> Option<Duration> {
+    Duration::try_from(at.duration_since(view.now)).ok().filter(|left| !left.is_zero())
 }
 
 /// The stage by the chart's task, and a task that has to go first.

@@ -33,9 +33,10 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+pub use chart::REFUSED_AGAIN;
 pub use plan::{
     BindAnswer, BindOrder, BootstrapHistory, BootstrapTaskOrder, Coordinates, EventOrder, GivenVersion,
-    ReleaseTaskOrder, TargetMemory, TargetOptions, TargetPlan, TargetStep,
+    RefusedTask, ReleaseTaskOrder, TargetMemory, TargetOptions, TargetPlan, TargetStep,
 };
 
 use crate::record::TargetRecord;

@@ -89,6 +89,15 @@ pub enum BindAnswer {
     },
 }
 
+/// A RenderTask that the API server did not let be made; the same request fails again until a person mends it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RefusedTask {
+    /// When it is tried again.
+    pub until: Timestamp,
+    /// What was refused and why, in one sentence.
+    pub cause: String,
+}
+
 /// What is known of earlier bootstrap versions of a Target that has none in its status.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BootstrapHistory {
@@ -99,13 +108,17 @@ pub struct BootstrapHistory {
 /// Everything a pass has besides the world.
 #[derive(Clone, Debug, Default)]
 pub struct TargetMemory {
-    /// Last answers by artifact name. One is to be forgotten when a watch tells that its artifact or this Target's
-    /// binding of it went, or changed otherwise: it speaks of the time before.
+    /// Last answers by artifact name. `Bound` and `Collision` are to be forgotten once the watch shows what they speak of.
+    /// `Terminating` and `Refused` are kept until there is a newer answer, or nothing more is asked: what they say goes on
+    /// being said while the same question is out again.
     pub answers: BTreeMap<Arc<str>, BindAnswer>,
-    /// By artifact name, from when on an answer `Terminating` may be followed by the same question: the time of the
-    /// answer plus its `retry_after`. Where nothing stands, the question is asked in every pass, so that an answer which
-    /// wakes the Target makes it ask again at once.
+    /// By artifact name, from when on an answer `Terminating` or `Refused` may be followed by the same question: the time
+    /// of the answer plus its `retry_after`. Where nothing stands, the question is asked in every pass, so that an answer
+    /// which wakes the Target makes it ask again at once.
     pub ask_again: BTreeMap<Arc<str>, Timestamp>,
+    /// By name, the tasks that could not be made. One is to be forgotten when it is made, or when its time has come and
+    /// the plan does not ask for it.
+    pub refused: BTreeMap<Arc<str>, RefusedTask>,
     /// Answer to [`TargetStep::LookUpBootstrapHistory`].
     pub history: Option<BootstrapHistory>,
     /// Why that answer could not be had the last time, in one sentence.
@@ -125,7 +138,8 @@ pub struct GivenVersion {
     pub input: PayloadHash,
 }
 
-/// Steps in the order in which they are taken; the first that fails ends the pass.
+/// Steps in the order in which they are taken. After one that failed the others go on, but for those that need it:
+/// [`TargetStep::goes_without`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct TargetPlan {
     /// What to do.
@@ -179,8 +193,24 @@ pub enum TargetStep {
     },
     /// Confirm by API reads that no task and no binding of this Target is left, then remove `target-finalizer`.
     RemoveFinalizer,
-    /// Record an event about the Target.
+    /// Record an event about the Target, if the last step that is none was taken in this pass, and for the first time.
     Emit(EventOrder),
+}
+
+impl TargetStep {
+    /// Whether this step may be taken although `failed`, which stands before it in the plan, was not.
+    pub fn goes_without(&self, failed: &Self) -> bool {
+        match failed {
+            // Nothing is made for a Target, or pushed to a Registry, that may go in the next moment. How far the Target is
+            // can be said.
+            Self::AddFinalizer | Self::ProtectRegistry(_) => matches!(self, Self::WriteStatus(_)),
+            // A version is in the status before its task exists, and a chart in the status is not given up.
+            Self::WriteStatus(_) => false,
+            // A task without its binding would ask in vain to push.
+            Self::DeleteTask { .. } => !matches!(self, Self::Unbind { .. } | Self::RemoveFinalizer),
+            _ => true,
+        }
+    }
 }
 
 /// A binding that is wanted.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use solar_api as api;
 
-use super::chart::{self, Chart, ChartState, Stage};
+use super::chart::{self, Chart, ChartState};
 use super::events;
 use super::own::Own;
 use super::plan::{Coordinates, ReleaseTaskOrder, TargetStep};
@@ -47,8 +47,8 @@ impl Stage1 {
     /// Binding first, then the tasks of what is held.
     pub(super) fn steps(&self) -> Vec<TargetStep> {
         let prepare = self.charts.iter().flat_map(|chart| chart.state.steps());
-        let held = self.charts.iter().filter(|chart| chart.state.stage == Stage::Held);
-        prepare.chain(held.flat_map(ReleaseChart::create)).collect()
+        let unmade = self.charts.iter().filter(|chart| chart.state.create);
+        prepare.chain(unmade.flat_map(ReleaseChart::create)).collect()
     }
 
     pub(super) fn ask_again(&self) -> Option<Duration> {

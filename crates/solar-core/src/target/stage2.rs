@@ -67,7 +67,7 @@ impl Stage2 {
                 let (registry, repository) = (registry.clone(), repository.clone());
                 vec![TargetStep::LookUpBootstrapHistory { registry, repository }]
             }
-            Self::Wanted(bootstrap) if bootstrap.state.stage == Stage::Held => bootstrap.create(),
+            Self::Wanted(bootstrap) if bootstrap.state.create => bootstrap.create(),
             Self::Unknown | Self::Wanted(_) => Vec::new(),
         }
     }
@@ -82,20 +82,19 @@ impl Bootstrap {
     pub(super) fn is_given(&self) -> bool {
         match self.state.stage {
             Stage::Held | Stage::Rendering | Stage::Rendered { .. } | Stage::Failed { .. } => true,
-            Stage::Preparing | Stage::CleanedUp { .. } | Stage::Refused { .. } | Stage::Collision { .. } => {
-                false
-            }
+            Stage::Refused { .. } => self.state.create,
+            Stage::Preparing | Stage::CleanedUp { .. } | Stage::Collision { .. } => false,
         }
     }
 
     /// Binds, and tells which versions were left out for it. Once bound, the version is taken as it is.
     fn prepare(&self) -> Vec<TargetStep> {
-        let told = self
-            .skipped
-            .iter()
-            .filter(|_| self.state.bind.is_some())
-            .map(|sentence| events::collision(sentence));
-        self.state.steps().chain(told).collect()
+        // One that is asked for again was told of when it was asked for first.
+        let is_first = !matches!(self.state.stage, Stage::CleanedUp { .. } | Stage::Refused { .. });
+        let told = self.skipped.iter().filter(|_| is_first && self.state.bind.is_some());
+        let told = told.map(|sentence| events::collision(sentence));
+        let bind = self.state.bind.clone().map(TargetStep::Bind);
+        bind.into_iter().chain(told).chain(self.state.make_room()).collect()
     }
 
     fn create(&self) -> Vec<TargetStep> {

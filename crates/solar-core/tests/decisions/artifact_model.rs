@@ -470,12 +470,10 @@ impl Model {
     }
 
     fn unbind(&mut self, owner: &Owner) -> Result<(), Failed> {
-        let decision = artifact::unbind(&self.view(), &name(), owner);
+        let view = self.view();
+        let decision = artifact::unbind(&view, &mut self.memory, owner, self.now);
         assert_eq!(decision.repin, None, "there is one Registry");
-        match decision.delete {
-            Some(binding) => self.delete_binding(&binding),
-            None => Ok(()),
-        }
+        decision.delete.iter().try_for_each(|binding| self.delete_binding(binding))
     }
 
     fn open_push(&mut self, owner: &Owner) -> Result<(), Failed> {

@@ -243,19 +243,35 @@ fn whoever_wants_to_bind_lends_credentials_to_a_tag_that_has_none() {
 
 // ---- Unbind and pins ----
 
+fn unbind_from(world: &World, owner: &Owner) -> artifact::UnbindDecision {
+    let mut memory = ArtifactMemory::default();
+    let view = view(world, &mut memory);
+    artifact::unbind(&view, &mut memory, owner, seconds(0))
+}
+
 #[test]
 fn an_unbind_of_an_earlier_owner_leaves_the_binding_of_the_present_one() {
     let world = world(Some(&an_artifact()), &[a_binding("berlin", "charts")]);
     let old = Owner { uid: "uid-of-an-earlier-berlin".into(), ..owner("berlin") };
-    let decision = artifact::unbind(&view(&world, &mut ArtifactMemory::default()), &name(), &old);
-    assert_eq!(decision, artifact::UnbindDecision::default());
+    assert_eq!(unbind_from(&world, &old), artifact::UnbindDecision::default());
+}
+
+/// Where the Unbind is the first thing that an actor does, nothing else tells it that the artifact was bound.
+#[test]
+fn an_artifact_whose_binding_was_given_up_was_seen_bound() {
+    let bound = world(Some(&an_artifact()), &[a_binding("berlin", "charts")]);
+    let mut memory = confirmed();
+    let seen = view(&bound, &mut memory);
+    artifact::unbind(&seen, &mut memory, &owner("berlin"), seconds(1));
+    let unbound = world(Some(&an_artifact()), &[]);
+    assert_eq!(next(&unbound, &mut memory, seconds(2)), ArtifactStep::DeleteSelf, "no grace");
 }
 
 #[test]
 fn an_unbind_takes_a_binding_that_names_no_controller() {
     let world = world(Some(&an_artifact()), &[uncontrolled("berlin")]);
-    let decision = artifact::unbind(&view(&world, &mut ArtifactMemory::default()), &name(), &owner("berlin"));
-    assert_eq!(decision.delete.as_deref(), Some(&RenderBindingRecord::from(&uncontrolled("berlin"))));
+    let decision = unbind_from(&world, &owner("berlin"));
+    assert_eq!(decision.delete, [Arc::new(RenderBindingRecord::from(&uncontrolled("berlin")))]);
 }
 
 #[test]
@@ -265,10 +281,9 @@ fn an_unbind_pins_nothing_where_no_survivor_names_another_registry() {
     for survivors in [vec![], vec![a_binding("hamburg", "charts")], vec![silent]] {
         let bindings = [vec![a_binding("berlin", "other")], survivors].concat();
         let world = world(Some(&an_artifact()), &bindings);
-        let decision =
-            artifact::unbind(&view(&world, &mut ArtifactMemory::default()), &name(), &owner("berlin"));
+        let decision = unbind_from(&world, &owner("berlin"));
         assert_eq!(decision.repin, None);
-        assert!(decision.delete.is_some());
+        assert_eq!(decision.delete.len(), 1);
     }
 }
 
@@ -278,11 +293,40 @@ fn a_binding_of_whatever_name_is_released_and_a_survivors_registry_is_pinned_bef
     let mut odd = a_binding("berlin", "charts");
     odd.metadata.name = Some("odd".into());
     let world = world(Some(&an_artifact()), &[odd.clone(), a_binding("hamburg", "other")]);
-    let view = view(&world, &mut ArtifactMemory::default());
-    assert_eq!(artifact::unbind(&view, &name(), &owner("berlin")), artifact::UnbindDecision::default());
     let odd = Arc::new(RenderBindingRecord::from(&odd));
-    let decision = artifact::release(&view, &odd);
-    assert_eq!((decision.repin, decision.delete), (Some(registry("other")), Some(odd)));
+    let view = view(&world, &mut ArtifactMemory::default());
+    for decision in [unbind_from(&world, &owner("berlin")), artifact::release(&view, vec![odd.clone()])] {
+        assert_eq!((decision.repin, decision.delete), (Some(registry("other")), vec![odd.clone()]));
+    }
+}
+
+/// The Target that is deleted waits until no binding of it is left.
+#[test]
+fn an_unbind_takes_every_binding_of_the_asker_and_no_other() {
+    let named = |mut binding: api::RenderBinding, name: &str| {
+        binding.metadata.name = Some(name.into());
+        binding
+    };
+    let mut persons = uncontrolled("berlin");
+    persons.spec.owner_kind = "Person".into();
+    let mut earlier = a_binding("berlin", "charts");
+    earlier.metadata.owner_references.as_mut().unwrap()[0].uid = "uid-of-an-earlier-berlin".into();
+    let bindings = [
+        a_binding("berlin", "charts"),
+        named(a_binding("berlin", "charts"), "copy"),
+        named(uncontrolled("berlin"), "copy-without-an-owner"),
+        named(persons, "of-a-person"),
+        named(earlier, "of-an-earlier-one"),
+        a_binding("hamburg", "charts"),
+        named(uncontrolled("hamburg"), "copy-of-hamburg"),
+    ];
+    let decision = unbind_from(&world(Some(&an_artifact()), &bindings), &owner("berlin"));
+    let mut gone: Vec<_> = decision.delete.iter().map(|binding| binding.meta.name.name.to_string()).collect();
+    gone.sort();
+    let computed = bindings[0].metadata.name.clone().unwrap();
+    let mut wanted = vec![computed, "copy".to_owned(), "copy-without-an-owner".to_owned()];
+    wanted.sort();
+    assert_eq!(gone, wanted);
 }
 
 /// Name of a binding, and of the Registry that it names.

@@ -181,17 +181,21 @@ fn a_stranger_of_the_same_name_is_a_collision_and_never_a_share() {
 fn unbind_pins_a_survivors_registry_before_the_binding_goes() {
     let world = world(Some(&an_artifact()), &[a_binding("berlin", "charts"), a_binding("hamburg", "other")]);
     let mut memory = ArtifactMemory::default();
-    let decision = artifact::unbind(&view(&world, &mut memory), &name(), &owner("berlin"));
+    let view = view(&world, &mut memory);
+    let decision = artifact::unbind(&view, &mut memory, &owner("berlin"), seconds(0));
     assert_eq!(decision.repin, Some(registry("other")));
-    assert_eq!(&*decision.delete.unwrap().owner.name, "berlin");
+    let owners: Vec<_> = decision.delete.iter().map(|binding| &*binding.owner.name).collect();
+    assert_eq!(owners, ["berlin"]);
 }
 
 #[test]
 fn unbind_of_what_is_not_bound_does_nothing() {
     let world = world(Some(&an_artifact()), &[]);
     let mut memory = ArtifactMemory::default();
-    let decision = artifact::unbind(&view(&world, &mut memory), &name(), &owner("berlin"));
+    let view = view(&world, &mut memory);
+    let decision = artifact::unbind(&view, &mut memory, &owner("berlin"), seconds(0));
     assert_eq!(decision, artifact::UnbindDecision::default());
+    assert!(!memory.seen_bound, "by nobody");
 }
 
 #[test]

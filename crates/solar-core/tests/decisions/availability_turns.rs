@@ -201,23 +201,159 @@ fn those_for_whom_somebody_waits_have_every_other_turn_and_are_few() {
 }
 
 #[test]
-fn what_was_due_before_the_start_comes_behind_and_from_another_place_with_each_start() {
-    let order = |start: u64| {
-        let mut turns = Turns::new(4, 1_000).starting_at(start);
-        for number in 0..20 {
-            stand_in(&mut turns, ["g", "h"][number % 2], &format!("b{number}"), Lane::LookBack);
+fn what_was_due_before_the_start_comes_behind_and_the_newest_of_it_first() {
+    let mut turns = Turns::new(4, 1_000);
+    for (version, age) in [("b29", 29), ("b2", 2), ("b17", 17), ("b4", 4), ("b25", 25)] {
+        stand_in(&mut turns, "h", version, Lane::LookBack { age: Duration::from_secs(age) });
+    }
+    for number in 0..3 {
+        stand(&mut turns, "h", &format!("d{number}"));
+    }
+    let again = Lane::LookBack { age: Duration::from_secs(1) };
+    stand_in(&mut turns, "h", "b17", again);
+    assert_eq!(stand_in(&mut turns, "h", "b29", Lane::Due), Some(3), "its time has come again");
+    assert_eq!(stand_in(&mut turns, "h", "b4", Lane::Soon), Some(1));
+    assert_eq!(served(&mut turns), ["b4", "d0", "d1", "d2", "b29", "b2", "b17", "b25"]);
+}
+
+#[test]
+fn of_what_was_due_at_one_time_before_the_start_others_are_first_in_each_interval() {
+    let interval = Duration::from_secs(300);
+    let first_half = |wall: i64| {
+        let wall = jiff::Timestamp::from_second(wall).unwrap();
+        let mut turns = Turns::new(4, 1_000).starting_at(wall, interval);
+        for number in 0..100 {
+            let age = Duration::from_millis(100 * number);
+            stand_in(&mut turns, "h", &format!("b{number}"), Lane::LookBack { age });
         }
-        for number in 0..5 {
-            stand(&mut turns, "h", &format!("d{number}"));
-        }
-        assert_eq!(stand_in(&mut turns, "h", "b1", Lane::Due).map(|before| before >= 5), Some(true));
-        let order = served(&mut turns);
-        assert_eq!(order[..6], ["d0", "d1", "d2", "d3", "d4", "b1"]);
-        order[6].clone()
+        served(&mut turns)[..50].iter().cloned().collect::<std::collections::BTreeSet<_>>()
     };
-    assert_eq!(order(0), order(0));
-    let first: std::collections::BTreeSet<_> = (0..10).map(|start| order(start * (u64::MAX / 10))).collect();
-    assert!(first.len() > 3, "{first:?}");
+    assert_eq!(first_half(0), first_half(299), "the same all interval long");
+    for interval in 0..10 {
+        let both: std::collections::BTreeSet<_> =
+            first_half(300 * interval).union(&first_half(300 * (interval + 1))).cloned().collect();
+        assert!(both.len() >= 75, "{}", both.len());
+    }
+}
+
+#[test]
+fn a_host_that_asks_to_be_left_alone_is_and_costs_the_others_nothing() {
+    let second = Duration::from_secs;
+    let interval = second(300);
+    for (asked, rest) in
+        [(Some(second(60)), 60), (Some(second(3_600)), 300), (Some(Duration::ZERO), 1), (None, 10)]
+    {
+        let mut turns = Turns::new(4, 100);
+        for number in 0..6 {
+            stand(&mut turns, "refuses", &format!("r{number}"));
+        }
+        assert_eq!(begun(&mut turns, second(0)), ["r0", "r1", "r2", "r3"]);
+        turns.ended("refuses", second(0));
+        turns.rest("refuses", asked, interval, second(0));
+        for _ in 0..3 {
+            turns.ended("refuses", second(0));
+        }
+        // Beside it another host has all runners.
+        for number in 0..5 {
+            stand(&mut turns, "fine", &format!("f{number}"));
+        }
+        let almost = second(rest).saturating_sub(Duration::from_millis(1));
+        assert_eq!(begun(&mut turns, almost), ["f0", "f1", "f2", "f3"], "{asked:?}");
+        assert_eq!(turns.rests_until(almost), Some(second(rest)));
+        for _ in 0..4 {
+            turns.ended("fine", almost);
+        }
+        assert_eq!(turns.waiting(), 3, "all keep their places");
+        let next = begun(&mut turns, second(rest));
+        assert!(next.contains(&"r4".to_owned()), "{next:?}");
+        assert_eq!(turns.rests_until(second(rest)), None);
+    }
+}
+
+#[test]
+fn a_host_that_refused_is_asked_by_one_check_at_a_time_until_it_answers() {
+    let second = Duration::from_secs;
+    let mut turns = Turns::new(4, 100);
+    for number in 0..9 {
+        stand(&mut turns, "h", &format!("r{number}"));
+    }
+    assert_eq!(begun(&mut turns, second(0)).len(), 4);
+    for _ in 0..4 {
+        turns.ended("h", second(1));
+        turns.rest("h", Some(second(5)), second(300), second(1));
+    }
+    assert_eq!(begun(&mut turns, second(1)), [""; 0]);
+    assert_eq!(begun(&mut turns, second(6)), ["r4"]);
+    turns.ended("h", second(7));
+    turns.rest("h", Some(second(5)), second(300), second(7));
+    assert_eq!(begun(&mut turns, second(12)), ["r5"]);
+    // A new start of the actor knows it still.
+    let mut again = turns.emptied();
+    stand(&mut again, "h", "r6");
+    stand(&mut again, "h", "r7");
+    assert_eq!(begun(&mut again, second(11)), [""; 0]);
+    assert_eq!(begun(&mut again, second(12)), ["r6"]);
+    turns.ended("h", second(13));
+    assert_eq!(begun(&mut turns, second(13)), ["r6", "r7", "r8"]);
+}
+
+#[test]
+fn slots_behind_a_host_that_is_left_alone_are_its_own() {
+    let (second, pace) = (Duration::from_secs, Duration::from_millis(100));
+    let mut turns = Turns::new(4, 100);
+    for number in 0..5 {
+        stand(&mut turns, "refuses", &format!("r{number}"));
+    }
+    begun(&mut turns, second(0));
+    turns.ended("refuses", second(0));
+    turns.rest("refuses", Some(second(60)), second(300), second(0));
+    let tell = |turns: &mut Turns, host: &str, version: &str| {
+        let before = stand(turns, host, version).unwrap();
+        turns.tell(&name(version), pace * (u32::try_from(before).unwrap() + 1), pace, second(0))
+    };
+    let told = [tell(&mut turns, "refuses", "r4"), tell(&mut turns, "refuses", "r5")];
+    assert!(told[0] > second(60) && told[1] > told[0] && told[1] < second(62), "{told:?}");
+    assert!(tell(&mut turns, "fine", "f0") < second(1));
+}
+
+#[test]
+fn one_that_moves_to_a_full_queue_keeps_its_place_should_it_come_back() {
+    let mut turns = Turns::new(4, 2);
+    for (host, version) in [("h", "a"), ("h", "b"), ("i", "c"), ("i", "d")] {
+        stand(&mut turns, host, version);
+    }
+    assert_eq!(stand(&mut turns, "i", "a"), None);
+    assert_eq!(turns.waiting(), 4);
+    assert!(stand(&mut turns, "h", "a").is_some());
+    assert_eq!(served(&mut turns), ["a", "c", "b", "d"]);
+}
+
+#[test]
+fn a_full_queue_is_rid_of_those_that_are_gone_but_not_time_and_again() {
+    let second = Duration::from_secs;
+    let mut turns = Turns::new(4, 3);
+    for version in ["a", "b", "c"] {
+        stand(&mut turns, "h", version);
+    }
+    stand(&mut turns, "i", "b2");
+    let mut looked_at = 0;
+    let mut sweep = |turns: &mut Turns, at, gone: &[&str]| {
+        turns.sweep("h", second(at), |version| {
+            looked_at += 1;
+            !gone.contains(&&*version.name)
+        });
+    };
+    sweep(&mut turns, 0, &["b", "b2"]);
+    assert_eq!(turns.waiting(), 3);
+    assert!(stand(&mut turns, "h", "d").is_some());
+    assert_eq!(stand(&mut turns, "h", "e"), None);
+    sweep(&mut turns, 9, &["a"]);
+    assert_eq!(stand(&mut turns, "h", "e"), None, "it was done a moment ago");
+    sweep(&mut turns, 10, &["a"]);
+    sweep(&mut turns, 30, &["c"]);
+    assert_eq!(looked_at, 6, "one that has room is not swept");
+    assert!(stand(&mut turns, "h", "e").is_some());
+    assert_eq!(served(&mut turns), ["c", "b2", "d", "e"]);
 }
 
 #[test]
@@ -286,4 +422,67 @@ proptest! {
             prop_assert_eq!(served, of_host);
         }
     }
+
+    /// Whatever happens: four run at most; a host that asked to be left alone is; one that may be asked and has no runner
+    /// waits only while all are busy; and everybody has a turn in the end.
+    #[test]
+    fn hosts_that_refuse_are_left_alone_and_hold_up_nobody(happens in prop::collection::vec(happening(), 1..150)) {
+        let interval = Duration::from_secs(300);
+        let mut turns = Turns::new(4, 1_000);
+        let mut now = Duration::ZERO;
+        let mut rests = [Duration::ZERO; 3];
+        let mut waiting = std::collections::BTreeSet::new();
+        let number = |host: &str| host.parse::<usize>().unwrap();
+        let drain = Happening::Later(300);
+        let end = (0..3).cycle().map(Happening::Answers).take(30).chain([drain]);
+        let end: Vec<_> = end.cycle().take(31 * 60).collect();
+        for happening in happens.into_iter().chain(end) {
+            match happening {
+                Happening::Asks(host, version) => {
+                    stand(&mut turns, &host.to_string(), &format!("{host}-{version}"));
+                    waiting.insert(format!("{host}-{version}"));
+                }
+                Happening::Later(seconds) => now += Duration::from_secs(seconds),
+                Happening::Answers(host) => turns.ended(&host.to_string(), now),
+                Happening::Refuses(host, seconds) => {
+                    let host = host.to_string();
+                    if turns.hosts().any(|(name, _, running)| name == host && running > 0) {
+                        turns.ended(&host, now);
+                        turns.rest(&host, Some(Duration::from_secs(seconds)), interval, now);
+                        let rest = Duration::from_secs(seconds.clamp(1, 300));
+                        rests[number(&host)] = rests[number(&host)].max(now + rest);
+                    }
+                }
+            }
+            while let Some(host) = turns.first(now, |_, _| true) {
+                prop_assert!(now >= rests[number(&host)], "{} is left alone", host);
+                let turn = turns.begin(&host).unwrap();
+                prop_assert!(waiting.remove(&*turn.version.name), "once only");
+            }
+            let running: usize = turns.hosts().map(|(.., running)| running).sum();
+            prop_assert!(running <= 4);
+            for (host, waiting, its) in turns.hosts() {
+                let waits = waiting > 0 && its == 0 && now >= rests[number(host)];
+                prop_assert!(!waits || running == 4, "{} waits for nothing", host);
+            }
+        }
+        prop_assert_eq!((turns.waiting(), waiting.len()), (0, 0));
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Happening {
+    Asks(u8, u8),
+    Answers(u8),
+    Refuses(u8, u64),
+    Later(u64),
+}
+
+fn happening() -> impl Strategy<Value = Happening> {
+    prop_oneof![
+        5 => (0..3_u8, 0..30_u8).prop_map(|(host, version)| Happening::Asks(host, version)),
+        3 => (0..3_u8).prop_map(Happening::Answers),
+        1 => (0..3_u8, 0..400_u64).prop_map(|(host, seconds)| Happening::Refuses(host, seconds)),
+        1 => (0..60_u64).prop_map(Happening::Later),
+    ]
 }

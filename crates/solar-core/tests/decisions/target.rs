@@ -9,7 +9,7 @@ use solar_api::names::{
     COMPONENT_VERSION_REF_FINALIZER, REGISTRY_REF_FINALIZER, RENDER_REQUEST_ANNOTATION, SUSPEND_ANNOTATION,
     TARGET_FINALIZER,
 };
-use solar_core::target::{BindAnswer, TargetPlan, TargetStep};
+use solar_core::target::{BindAnswer, RefusedTask, TargetPlan, TargetStep};
 
 use crate::model::{Model, condition, name, put};
 use crate::support::{self, at, labels};
@@ -510,6 +510,151 @@ fn a_refused_bind_is_said_as_the_releases_failure_and_asked_again_when_it_was_to
     assert!(!bound_artifacts(&plan).contains(&artifact), "not before the time has come");
     model.seconds += 30;
     assert!(bound_artifacts(&model.plan(BERLIN)).contains(&artifact));
+}
+
+fn refuse(model: &mut Model, task: &str, seconds: i64) {
+    let refused =
+        RefusedTask { until: at(model.seconds + seconds), cause: format!("create RenderTask {task}: no") };
+    model.memory.entry(name(BERLIN)).or_default().refused.insert(task.into(), refused);
+}
+
+fn created(plan: &TargetPlan) -> Vec<String> {
+    let creates = plan.steps.iter().filter_map(|step| match step {
+        TargetStep::CreateReleaseTask(order) => Some(order.name.to_string()),
+        TargetStep::CreateBootstrapTask(order) => Some(order.name.to_string()),
+        _ => None,
+    });
+    creates.collect()
+}
+
+#[test]
+fn a_refused_task_is_said_as_the_releases_failure_and_made_when_its_time_has_come() {
+    let mut model = Model::scene();
+    model.pass(BERLIN);
+    let tasks = created(&model.plan(BERLIN));
+    assert_eq!(tasks.len(), 2);
+    refuse(&mut model, &tasks[1], 30);
+    let plan = model.plan(BERLIN);
+    assert_eq!(created(&plan), tasks[..1], "the other release goes on, and nothing is tried before its time");
+    assert_eq!(plan.wake_after, Some(Duration::from_secs(30)));
+    assert_eq!(model.verdict(BERLIN, "ReleasesRendered"), "False/ReleaseFailed");
+    let said = format!("Release edge/web: create RenderTask {}: no", tasks[1]);
+    assert_eq!(model.message(BERLIN, "ReleasesRendered"), said);
+    model.carry_out(BERLIN, &plan);
+    model.seconds += 30;
+    let plan = model.plan(BERLIN);
+    assert_eq!(created(&plan), tasks[1..]);
+    assert_eq!(model.message(BERLIN, "ReleasesRendered"), said, "the same is said until it is made");
+    model.memory.get_mut(&name(BERLIN)).unwrap().refused.clear();
+    model.settle();
+    assert_eq!(model.verdict(BERLIN, "Ready"), "True/Ready");
+}
+
+#[test]
+fn a_refused_bootstrap_task_is_said_and_keeps_its_version() {
+    let mut model = Model::scene();
+    let plan = loop {
+        let plan = model.plan(BERLIN);
+        if created(&plan) == ["render-tgt-berlin-1"] {
+            break plan;
+        }
+        model.carry_out(BERLIN, &plan);
+        model.render();
+    };
+    let written = plan.steps.iter().find_map(|step| match step {
+        TargetStep::WriteStatus(status) => Some(status.clone()),
+        _ => None,
+    });
+    model.targets.get_mut(&name(BERLIN)).unwrap().status = written;
+    let given = plan.steps.iter().find_map(|step| match step {
+        TargetStep::CreateBootstrapTask(order) => Some(order.given),
+        _ => None,
+    });
+    model.memory.get_mut(&name(BERLIN)).unwrap().given = given;
+    refuse(&mut model, "render-tgt-berlin-1", 30);
+    assert_eq!(model.verdict(BERLIN, "BootstrapReady"), "False/Failed");
+    assert_eq!(model.message(BERLIN, "BootstrapReady"), "create RenderTask render-tgt-berlin-1: no");
+    assert_eq!(created(&model.plan(BERLIN)), [""; 0]);
+    assert_eq!(model.plan(BERLIN).wake_after, Some(Duration::from_secs(30)));
+    model.seconds += 30;
+    let plan = model.plan(BERLIN);
+    assert_eq!(created(&plan), ["render-tgt-berlin-1"]);
+    model.carry_out(BERLIN, &plan);
+    assert_eq!(model.status(BERLIN).bootstrap_version, 1);
+}
+
+#[test]
+fn what_failed_holds_up_what_needs_it_and_nothing_else() {
+    let mut model = Model::scene();
+    let first = model.plan(BERLIN);
+    model.carry_out(BERLIN, &first);
+    let second = model.plan(BERLIN);
+    let of = |plan: &TargetPlan, word: &str| {
+        let index = words(plan).iter().position(|found| *found == word).unwrap();
+        plan.steps[index].clone()
+    };
+    let (finalizer, protect) = (of(&first, "AddFinalizer"), of(&first, "ProtectRegistry"));
+    let (bind, write) = (of(&first, "Bind"), of(&first, "WriteStatus"));
+    let create = of(&second, "CreateReleaseTask");
+    let unbind = TargetStep::Unbind { artifact: "a".into() };
+    let delete = |name: &str| TargetStep::DeleteTask { name: name.into(), uid: "u".into() };
+    let request = TargetStep::RequestRender { name: "t".into(), uid: "u".into(), request: "r".into() };
+    let let_go = TargetStep::RemoveFinalizer;
+    let rows = [
+        (&finalizer, &protect, false),
+        (&finalizer, &bind, false),
+        (&finalizer, &create, false),
+        (&finalizer, &write, true),
+        (&protect, &bind, false),
+        (&protect, &create, false),
+        (&protect, &write, true),
+        (&bind, &bind, true),
+        (&bind, &create, true),
+        (&bind, &write, true),
+        (&create, &create, true),
+        (&create, &write, true),
+        (&create, &unbind, true),
+        (&request, &create, true),
+        (&write, &create, false),
+        (&write, &unbind, false),
+        (&write, &delete("a"), false),
+        (&delete("a"), &delete("b"), true),
+        (&delete("a"), &bind, true),
+        (&delete("a"), &write, true),
+        (&delete("a"), &unbind, false),
+        (&delete("a"), &let_go, false),
+        (&unbind, &unbind, true),
+    ];
+    for (failed, step, goes) in rows {
+        assert_eq!(step.goes_without(failed), goes, "{step:?} after {failed:?} failed");
+    }
+}
+
+#[test]
+fn a_version_that_is_left_out_is_told_of_when_the_next_is_asked_for_first_and_not_again() {
+    let mut model = Model::scene();
+    let taken =
+        solar_core::names::artifact("edge", "registry.example.com", "edge/bootstrap-berlin", "v0.0.1");
+    stranger(&mut model, &taken);
+    let next = solar_core::names::artifact("edge", "registry.example.com", "edge/bootstrap-berlin", "v0.0.2");
+    model.terminating.insert(next.clone());
+    let told = |model: &Model| model.events.iter().filter(|event| event.starts_with("NameCollision")).count();
+    while !bound_artifacts(&model.plan(BERLIN)).contains(&next) {
+        model.pass(BERLIN);
+        model.render();
+    }
+    for _ in 0..3 {
+        let plan = model.plan(BERLIN);
+        assert!(bound_artifacts(&plan).contains(&next), "asked in each pass: {plan:?}");
+        // The actor keeps the answer.
+        let answers = model.memory[&name(BERLIN)].answers.clone();
+        model.carry_out(BERLIN, &plan);
+        let memory = model.memory.get_mut(&name(BERLIN)).unwrap();
+        for (artifact, answer) in answers {
+            memory.answers.entry(artifact).or_insert(answer);
+        }
+    }
+    assert_eq!(told(&model), 1, "{:?}", model.events);
 }
 
 #[test]

@@ -1,0 +1,240 @@
+//! What is left over, or lost, outside the usual way: it goes, or comes back, all the same.
+
+use std::time::Duration;
+
+use kube_embedded::{Fault as ApiFault, FaultRule, Verb, WatchFault};
+use serde_json::{Value, json};
+use solar_controller::actors::system::Options;
+use solar_controller::adapters::oci::Reference;
+use solar_controller::dev::registry::{Access, Fault, RegistryOperation};
+use tokio::time::Instant;
+
+use crate::artifacts::held_by_a_person;
+use crate::scene::{
+    HERE, RELEASE, Traffic, delete_target, install_platform, install_target, is_ready, kill_and_start,
+    object, pass, ready, tag, until_all_gone,
+};
+use crate::support::{Simulation, on_paused_time, options};
+
+// ---- bindings under other names ----
+
+/// Copies the binding of the release chart under another name.
+fn copy_binding(sim: &Simulation, with_owner: bool) {
+    let artifact = sim
+        .server
+        .objects("RenderArtifact")
+        .find(|artifact| artifact["spec"]["repository"] == RELEASE)
+        .unwrap();
+    let binding = sim
+        .server
+        .objects("RenderBinding")
+        .find(|it| it["spec"]["renderArtifactRef"]["name"] == artifact["metadata"]["name"]);
+    let mut copy = binding.unwrap();
+    let meta = copy["metadata"].as_object_mut().unwrap();
+    for field in ["uid", "resourceVersion", "creationTimestamp", "generation", "managedFields"] {
+        meta.remove(field);
+    }
+    if !with_owner {
+        meta.remove("ownerReferences");
+    }
+    meta.insert("name".to_owned(), Value::from("copied-by-a-person"));
+    sim.server.install(copy).unwrap();
+}
+
+#[test]
+fn a_deleted_target_gives_up_a_binding_of_it_whatever_its_name() {
+    for with_owner in [true, false] {
+        on_paused_time(move || async move {
+            let sim = ready().await;
+            copy_binding(&sim, with_owner);
+            pass(Duration::from_secs(10)).await;
+            assert_eq!(sim.server.count("RenderBinding"), 3, "nobody takes it away: {}", sim.describe());
+            delete_target(&sim, "one").await;
+            until_all_gone(&sim).await;
+            sim.shut_down().await;
+        });
+    }
+}
+
+#[test]
+fn a_stale_chart_goes_although_a_binding_of_its_target_has_another_name() {
+    on_paused_time(|| async {
+        let sim = ready().await;
+        copy_binding(&sim, true);
+        let old = tag(&sim).unwrap();
+        let patch = json!({ "spec": { "values": { "replicaCount": 2 } } });
+        sim.patch("releases", "fleet", "web", patch).await;
+        sim.until("the old chart is gone", |sim| {
+            sim.store.resolve(RELEASE, &Reference::tag(old.clone())).is_none()
+        })
+        .await;
+        sim.until("the Target is ready", |sim| is_ready(sim, "one")).await;
+        pass(Duration::from_secs(60)).await;
+        sim.server.reset_requests();
+        pass(Duration::from_secs(600)).await;
+        let requests = sim.server.requests();
+        let asked: Vec<_> = requests.iter().filter(|request| request.verb != Verb::Watch).collect();
+        assert!(asked.is_empty(), "nothing is left to do: {asked:?}");
+        sim.shut_down().await;
+    });
+}
+
+// ---- behind a restart, and behind a queue ----
+
+/// A Target may be served before the artifacts that it holds: then the first that such an artifact's actor is told is
+/// that it is held no more.
+#[test]
+fn the_tags_of_targets_that_are_deleted_across_a_restart_go_without_the_grace_of_what_was_never_bound() {
+    on_paused_time(|| async {
+        let mut sim = Simulation::new();
+        sim.store.set_access(Access::Open);
+        install_platform(&sim);
+        let names: Vec<String> = (0..60).map(|number| format!("target-{number}")).collect();
+        for name in &names {
+            install_target(&sim, name, "charts");
+        }
+        sim.until("all Targets are ready", Simulation::all_ready).await;
+        sim.server.fence("controller");
+        sim.store.fence("controller");
+        for name in &names {
+            delete_target(&sim, name).await;
+        }
+        let few = Options { max_concurrent_reconciles: 1, ..options() };
+        kill_and_start(&mut sim, "controller", "next", few);
+        let began = Instant::now();
+        until_all_gone(&sim).await;
+        assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
+        sim.shut_down().await;
+    });
+}
+
+/// A clean-up that waits behind another may wait for long: that nothing is bound is read again when its turn comes.
+#[test]
+fn what_is_bound_while_its_clean_up_waits_behind_a_registry_that_hangs_keeps_its_tag() {
+    on_paused_time(|| async {
+        let (server, store) = crate::support::world();
+        let sim = Simulation::over(server, store, Options { max_concurrent_errands: 1, ..options() });
+        sim.store.set_access(Access::Open);
+        install_platform(&sim);
+        install_target(&sim, "one", "charts");
+        sim.until("the Target is ready", Simulation::all_ready).await;
+        let artifacts: Vec<(String, String)> = sim
+            .server
+            .objects("RenderArtifact")
+            .map(|it| {
+                let text = |path: &str| it.pointer(path).and_then(Value::as_str).unwrap().to_owned();
+                (text("/spec/repository"), text("/metadata/name"))
+            })
+            .collect();
+        let mut left = 1;
+        let traffic = Traffic::with_faults(&sim, move |_| {
+            let strikes = left > 0;
+            left -= usize::from(strikes);
+            if strikes { Fault::Hang } else { Fault::None }
+        });
+        delete_target(&sim, "one").await;
+        sim.until("one clean-up hangs", |_| !traffic.seen().is_empty()).await;
+        let hanging = traffic.seen()[0].info.repository.clone();
+        sim.until("the other is decided upon", |sim| {
+            artifacts.iter().all(|(_, name)| {
+                let artifact = sim.server.get_object("RenderArtifact", "fleet", name).unwrap();
+                !artifact["metadata"]["deletionTimestamp"].is_null()
+            })
+        })
+        .await;
+        pass(Duration::from_secs(2)).await;
+        assert!(traffic.seen().iter().all(|seen| seen.info.repository == hanging), "one at a time");
+        let (repository, artifact) = artifacts.iter().find(|(repository, _)| *repository != hanging).unwrap();
+        sim.server.install(held_by_a_person("restored", artifact)).unwrap();
+        pass(Duration::from_secs(600)).await;
+        assert!(
+            sim.tags().iter().any(|tag| tag.starts_with(&format!("{repository}:"))),
+            "{}",
+            sim.describe()
+        );
+        let deletes = traffic.seen();
+        let deletes = deletes.iter().filter(|seen| {
+            seen.info.repository == *repository && seen.info.operation == RegistryOperation::DeleteTag
+        });
+        assert_eq!(deletes.count(), 0);
+        sim.delete(&format!("{HERE}/renderbindings/restored")).await;
+        until_all_gone(&sim).await;
+        sim.shut_down().await;
+    });
+}
+
+/// The watch shows none of its bindings, and the one that there is names the Release that the Profile named before.
+#[test]
+fn a_profile_that_moves_and_is_deleted_at_once_waits_for_the_bindings_of_the_release_before() {
+    on_paused_time(|| async {
+        let sim = Simulation::new();
+        install_platform(&sim);
+        let spec = json!({ "renderRegistryRef": { "name": "charts" } });
+        let mut target = object("Target", "fleet", "one", spec);
+        target["metadata"]["labels"] = json!({ "ring": "canary" });
+        sim.server.install(target).unwrap();
+        pass(Duration::from_secs(10)).await;
+        let late = WatchFault { delay: Some(Duration::from_secs(20)), ..WatchFault::default() };
+        sim.server
+            .add_fault(FaultRule::new(ApiFault::Watch(late)).actor("controller").resource("releasebindings"));
+        sim.server.cut_watches(|request| &*request.resource == "releasebindings");
+        pass(Duration::from_secs(60)).await;
+        let selector = json!({ "matchLabels": { "ring": "canary" } });
+        let spec = json!({ "releaseRef": { "name": "web" }, "targetSelector": selector });
+        sim.server.install(object("Profile", "fleet", "canary", spec)).unwrap();
+        sim.until("its binding is made", |sim| sim.server.count("ReleaseBinding") == 1).await;
+        sim.patch("profiles", "fleet", "canary", json!({ "spec": { "releaseRef": { "name": "other" } } }))
+            .await;
+        sim.delete(&format!("{HERE}/profiles/canary")).await;
+        sim.until("the Profile is gone", |sim| {
+            let is_gone = sim.server.count("Profile") == 0;
+            assert!(!is_gone || sim.server.count("ReleaseBinding") == 0, "{}", sim.describe());
+            is_gone
+        })
+        .await;
+        sim.shut_down().await;
+    });
+}
+
+// ---- a tag that is gone ----
+
+/// The look comes once in six hours: what it has found must not wait for the next.
+#[test]
+fn a_lost_tag_that_a_look_has_found_is_pushed_again_although_the_first_status_write_fails() {
+    for fault in [ApiFault::conflict(), ApiFault::unavailable()] {
+        on_paused_time(move || async move {
+            let mut options = options();
+            options.artifact.check_interval = Some(Duration::from_secs(6 * 3_600));
+            let (server, store) = crate::support::world();
+            let sim = Simulation::over(server, store, options);
+            sim.store.set_access(Access::Open);
+            install_platform(&sim);
+            install_target(&sim, "one", "charts");
+            sim.until("the Target is ready", Simulation::all_ready).await;
+            pass(Duration::from_secs(60)).await;
+            let name = tag(&sim).unwrap();
+            let is_there =
+                |sim: &Simulation| sim.store.resolve(RELEASE, &Reference::tag(name.clone())).is_some();
+            let rule = FaultRule::new(fault.clone()).actor("controller").verb(Verb::Patch).times(1);
+            sim.server.add_fault(rule.resource("renderartifacts").subresource("status"));
+            sim.store.remove_tag(RELEASE, &name);
+            sim.server.reset_requests();
+            let struck = |sim: &Simulation| {
+                sim.server.requests().iter().any(|request| {
+                    &*request.resource == "renderartifacts" && &*request.subresource == "status"
+                })
+            };
+            for _ in 0..7 * 360 {
+                if struck(&sim) {
+                    break;
+                }
+                pass(Duration::from_secs(10)).await;
+            }
+            assert!(struck(&sim), "the look came within the interval");
+            pass(Duration::from_secs(30)).await;
+            assert!(is_there(&sim), "{fault:?}: {}", sim.describe());
+            sim.until("the Target is ready", Simulation::all_ready).await;
+            sim.shut_down().await;
+        });
+    }
+}

@@ -1,0 +1,173 @@
+//! The clean-up of tags on real registries, as users see it: distribution 2.8, which refuses to delete by tag, and 3, with
+//! deletion on and off.
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use serde_json::{Value, json};
+use solar_controller::adapters::oci::{
+    Credentials, Endpoint, HttpRegistry, HttpRegistryOptions, OciRegistry as _, Timeouts,
+};
+use test_bed::{Generation, Registry, RegistryBuilder};
+
+use crate::pipeline::delete_everything;
+use crate::program::{Log, Program};
+use crate::world::{Kind, PATIENCE, World, name};
+
+/// The password of `solar` is `solar-dev`, as in the examples.
+const USERS: &str = "solar:$2y$05$abcdefghijklmnopqrstuu7np.w7oY8TATtucaSYXLv4FQhNJ7EHu\n";
+
+/// A world whose charts go to a real registry, and a process that has made all Targets ready.
+struct Real {
+    world: World,
+    registry: Registry,
+    program: Program,
+    client: HttpRegistry,
+}
+
+fn ready(
+    generation: Generation,
+    case: &str,
+    settings: impl Fn(RegistryBuilder) -> RegistryBuilder,
+) -> Option<Real> {
+    let registry = settings(Registry::builder(generation).htpasswd(USERS)).start()?;
+    let mut world = World::new(Kind::Embedded, case)?;
+    world.registry = registry.host();
+    world.install_examples();
+    let program = world.run("run", &[]);
+    rustls::crypto::ring::default_provider().install_default().ok();
+    let timeouts = Timeouts { read: PATIENCE, write: PATIENCE };
+    let client = {
+        let _inside = world.runtime.enter();
+        HttpRegistry::new(&HttpRegistryOptions { ca_file: None, timeouts }).unwrap()
+    };
+    let real = Real { world, registry, program, client };
+    real.until("all Targets are ready", || real.world.all_ready());
+    real.until("the registry holds what the artifacts say", || real.agrees(&real.repositories()));
+    Some(real)
+}
+
+impl Real {
+    fn log(&self) -> &Log {
+        &self.program.log
+    }
+
+    fn until(&self, what: &str, level: impl FnMut() -> bool) {
+        self.world.until(what, Some(self.log()), level);
+    }
+
+    /// The repositories that artifacts name.
+    fn repositories(&self) -> BTreeSet<String> {
+        let artifacts = self.world.list("renderartifacts");
+        artifacts.iter().map(|it| it["spec"]["repository"].as_str().unwrap().to_owned()).collect()
+    }
+
+    /// `repository:tag` of every tag that the registry lists.
+    fn tags(&self, repositories: &BTreeSet<String>) -> BTreeSet<String> {
+        let credentials = Credentials::Basic { username: "solar".into(), password: "solar-dev".into() };
+        let endpoint = Endpoint { credentials, ..Endpoint::anonymous(self.registry.host(), true) };
+        let tags = |repository: &String| {
+            let tags = self.world.runtime.block_on(self.client.tags(&endpoint, repository)).unwrap();
+            tags.into_iter().map(|tag| format!("{repository}:{tag}")).collect::<Vec<_>>()
+        };
+        repositories.iter().flat_map(tags).collect()
+    }
+
+    fn agrees(&self, repositories: &BTreeSet<String>) -> bool {
+        let artifacts: BTreeSet<String> = self.world.artifacts().into_keys().collect();
+        self.tags(repositories) == artifacts && artifacts.len() == self.world.list("renderartifacts").len()
+    }
+
+    fn delete_targets(&self) {
+        for plural in ["profiles", "releasebindings", "targets"] {
+            self.world.delete_all(plural);
+        }
+        self.until("the Targets are gone", || self.world.list("targets").is_empty());
+    }
+
+    /// What `OCICleanup` says of each artifact.
+    fn cleanups(&self) -> Vec<Option<[String; 3]>> {
+        let artifacts = self.world.list("renderartifacts");
+        let said = |it: &Value| self.world.condition(&format!("renderartifacts/{}", name(it)), "OCICleanup");
+        artifacts.iter().map(said).collect()
+    }
+}
+
+#[test]
+fn tags_go_with_the_last_target_that_needs_them_and_not_before() {
+    for (generation, case) in [(Generation::Two, "deletes-two"), (Generation::Three, "deletes-three")] {
+        let Some(real) = ready(generation, case, |builder| builder) else { continue };
+        let repositories = real.repositories();
+        let before = real.tags(&repositories);
+        assert!(before.len() >= 7, "{before:?}");
+        // One of two Targets that share releases.
+        real.world.delete(&real.world.fleet("targets/edge-1"), "Background");
+        real.until("its own tag has gone, and no other", || {
+            real.tags(&repositories).len() == before.len() - 1 && real.agrees(&repositories)
+        });
+        let gone: Vec<_> = before.difference(&real.tags(&repositories)).cloned().collect();
+        assert!(gone[0].contains("bootstrap-edge-1"), "{generation:?}: {gone:?}");
+        assert!(real.world.all_ready());
+        delete_everything(&real.world, real.log());
+        assert_eq!(real.tags(&repositories), BTreeSet::new(), "{generation:?}");
+    }
+}
+
+#[test]
+fn where_deletion_is_off_artifacts_stay_and_say_so_their_tags_serve_new_targets_and_go_when_it_is_on() {
+    for (generation, case) in [(Generation::Two, "off-two"), (Generation::Three, "off-three")] {
+        let Some(real) = ready(generation, case, RegistryBuilder::without_deletion) else { continue };
+        let repositories = real.repositories();
+        let before = real.tags(&repositories);
+        let artifacts = real.world.list("renderartifacts").len();
+        real.delete_targets();
+        let refused = |said: &Option<[String; 3]>| {
+            said.as_ref().is_some_and(|[status, reason, message]| {
+                status == "False"
+                    && reason == "DeleteFailed"
+                    && message.contains("registry does not support deletion")
+            })
+        };
+        real.until("every artifact stays and says why", || {
+            let cleanups = real.cleanups();
+            cleanups.len() == artifacts && cleanups.iter().all(refused)
+        });
+        assert_eq!(real.tags(&repositories), before, "{generation:?}");
+
+        // New Targets take the tags as they are.
+        real.world.install_examples();
+        real.until("all Targets are ready again", || real.world.all_ready());
+        let releases = |tags: &BTreeSet<String>| {
+            tags.iter().filter(|tag| tag.contains("release-")).cloned().collect::<BTreeSet<_>>()
+        };
+        assert_eq!(releases(&real.tags(&repositories)), releases(&before), "{generation:?}");
+        real.until("no artifact in use says that it failed", || {
+            let bound = real.world.list("renderbindings");
+            let bound = bound.iter().filter_map(|it| it["spec"]["renderArtifactRef"]["name"].as_str());
+            let bound: BTreeSet<_> = bound.collect();
+            let mut said =
+                bound.iter().map(|it| real.world.condition(&format!("renderartifacts/{it}"), "OCICleanup"));
+            bound.len() >= 7 && said.all(|said| said.is_none())
+        });
+
+        // The registry is told to delete; what depends on it is tried at once when the Registry changes.
+        real.delete_targets();
+        real.until("all say why once more", || real.cleanups().iter().all(refused));
+        let path = real.registry.folder().join("config.yml");
+        let mut config: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+        config["storage"]["delete"]["enabled"] = json!(true);
+        real.registry.process.kill();
+        fs::write(&path, config.to_string()).unwrap();
+        real.registry.start();
+        let platform = real.world.namespace("platform");
+        let secrets = format!("/api/v1/namespaces/{platform}/secrets");
+        let mut secret = real.world.get(&format!("{secrets}/charts-push")).unwrap();
+        secret["metadata"] = json!({ "name": "charts-push-2", "namespace": platform });
+        real.world.ensure(&secrets, &secret);
+        let registry =
+            format!("/apis/solar.opendefense.cloud/v1alpha1/namespaces/{platform}/registries/charts");
+        real.world.patch(&registry, &json!({ "spec": { "solarSecretRef": { "name": "charts-push-2" } } }));
+        delete_everything(&real.world, real.log());
+        assert_eq!(real.tags(&repositories), BTreeSet::new(), "{generation:?}");
+    }
+}
