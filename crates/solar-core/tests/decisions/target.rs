@@ -1131,7 +1131,7 @@ fn an_own_task_lends_its_tag_when_its_artifact_is_gone_and_the_generation_rose()
     model.artifacts.clear();
     model.bindings.clear();
     let release = model.releases.get_mut(&name("edge/web")).unwrap();
-    release.spec.priority = Some(7);
+    release.spec.priority = 7;
     release.metadata.generation = Some(9);
     release.metadata.resource_version = Some("9".into());
     model.settle();
