@@ -306,6 +306,7 @@ fn looks() -> Vec<Vec<&'static str>> {
 }
 
 /// The first lines that a watch prints.
+#[allow(clippy::disallowed_methods, reason = "a real process is read, with a deadline in real time")]
 fn watched(world: &World, mut command: Command, lines: usize) -> String {
     let mut child = Guarded::spawn(command.stdout(Stdio::piped()));
     let output = BufReader::new(child.stdout().unwrap());

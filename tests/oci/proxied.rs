@@ -51,10 +51,6 @@ async fn one_trouble(
     repository: &str,
 ) -> bool {
     let (endpoint, friend) = (endpoint(proxy), &clients.patient);
-    let artifact = chart("content");
-    proxy.plan(Plan::default());
-    friend.push(&endpoint, repository, "sibling", &artifact).await.expect("no trouble yet");
-
     let first = if trouble == Trouble::Late { &clients.hasty } else { friend };
     proxy.plan(Plan { trouble: Some((at, trouble)), ..Plan::default() });
     let other = chart("other");
@@ -66,6 +62,8 @@ async fn one_trouble(
     // Looked at behind the proxy, so that looking is not counted.
     let direct = Endpoint::anonymous(proxy.target(), true);
     holds(friend, &direct, repository, "v1", &other).await;
+    // The sibling has the same bytes, which must not go along.
+    assert_eq!(friend.push(&direct, repository, "sibling", &other).await.as_ref(), Ok(other.digest()));
 
     let mut progress = UntagProgress::default();
     let expected = Some(other.digest());
@@ -84,7 +82,7 @@ async fn one_trouble(
     let met = proxy.seen() >= at;
     let gone = friend.head(&direct, repository, &Reference::tag("v1")).await;
     assert_eq!(gone, Ok(None), "{trouble:?} at {at}");
-    holds(friend, &direct, repository, "sibling", &artifact).await;
+    holds(friend, &direct, repository, "sibling", &other).await;
     met
 }
 

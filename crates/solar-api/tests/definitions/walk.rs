@@ -113,11 +113,10 @@ fn trials_of(place: &Place, rule: &str, limit: &Value, schema: &Value, found: &V
                 })
                 .collect()
         }
-        // Tried by rows; see below.
-        ("x-kubernetes-validations", _) => Vec::new(),
-        // Tried in full.rs: fields of each type, lists by key, defaults.
+        // Tried by rows, see below, or in full.rs: fields of each type, lists by key, defaults.
         (
-            "type"
+            "x-kubernetes-validations"
+            | "type"
             | "format"
             | "default"
             | "nullable"
