@@ -120,13 +120,13 @@ impl<K: Binding> Reconcile for BindingKind<K> {
         // What cannot be held now is tried again, and keeps nobody from reading why.
         let mut failed = Ok(());
         let held = ensure::<K>(&shared, binding.meta(), K::OWN_FINALIZER).await;
-        if let Some(held) = or_keep(held, &mut failed) {
+        if let Some(held) = or_keep(held, &mut failed)? {
             binding = keep(pass, &held);
         }
         let bound = K::bound(&shared.cache.read(), &binding);
         // What is going and was never held cannot be held any more: it counts as absent.
         if let Some(bound) = bound {
-            or_keep(protect::<K::Bound>(&shared, &bound, K::REF_FINALIZER).await, &mut failed);
+            or_keep(protect::<K::Bound>(&shared, &bound, K::REF_FINALIZER).await, &mut failed)?;
         }
         let meta = binding.meta();
         let wanted = K::wanted(&shared.cache.read(), &binding, shared.options.target.watched.as_deref());

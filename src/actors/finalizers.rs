@@ -16,14 +16,21 @@ pub async fn protect<K: Namespaced>(shared: &Shared, meta: &Meta, finalizer: &st
     ensure::<K>(shared, meta, finalizer).await.map(drop)
 }
 
-/// What `result` brought, or nothing: its error is kept in `failed`, and what else there is to do goes on.
-pub fn or_keep<T: Default>(result: Result<T, PassError>, failed: &mut Result<(), PassError>) -> T {
-    result.unwrap_or_else(|error| {
-        if failed.is_ok() {
-            *failed = Err(error);
+/// What `result` brought, or nothing: its error is kept in `failed`, and what else there is to do goes on. While the API
+/// server is away nothing else would be done either, and the error is the answer.
+pub fn or_keep<T: Default>(
+    result: Result<T, PassError>,
+    failed: &mut Result<(), PassError>,
+) -> Result<T, PassError> {
+    match result {
+        Err(error) if !error.is_away() => {
+            if failed.is_ok() {
+                *failed = Err(error);
+            }
+            Ok(T::default())
         }
-        T::default()
-    })
+        result => result,
+    }
 }
 
 /// Puts `finalizer` on an object that is not being deleted; answers the object as it is then, `None` where nothing was to

@@ -72,12 +72,12 @@ impl Reconcile for ProfileKind {
         // What cannot be held now is tried again, and keeps nobody from reading why.
         let mut failed = Ok(());
         let held = ensure::<Profile>(&shared, &profile.meta, PROFILE_FINALIZER).await;
-        if let Some(held) = or_keep(held, &mut failed) {
+        if let Some(held) = or_keep(held, &mut failed)? {
             profile = keep(pass, &held);
         }
         let release = shared.cache.read().releases.get(&profile.release).map(|release| release.meta.clone());
         if let Some(release) = release {
-            or_keep(protect::<Release>(&shared, &release, RELEASE_REF_FINALIZER).await, &mut failed);
+            or_keep(protect::<Release>(&shared, &release, RELEASE_REF_FINALIZER).await, &mut failed)?;
         }
         let meta = &profile.meta;
         let hindrances = pass.memory().hindrances.clone();

@@ -42,7 +42,7 @@ impl Reconcile for ReleaseKind {
             }
         } else {
             let held = ensure::<Release>(&shared, &release.meta, RELEASE_FINALIZER).await;
-            if let Some(held) = or_keep(held, &mut failed) {
+            if let Some(held) = or_keep(held, &mut failed)? {
                 release = keep(pass, &held);
             }
         }
@@ -57,7 +57,7 @@ impl Reconcile for ReleaseKind {
             && let Some(version) = version
         {
             let held = protect::<ComponentVersion>(&shared, &version, COMPONENT_VERSION_REF_FINALIZER).await;
-            or_keep(held, &mut failed);
+            or_keep(held, &mut failed)?;
         }
         let status = release::status(&shared.cache.read(), &release, &resolved, shared.clock.wall());
         // One that nobody holds is gone by now.

@@ -307,7 +307,11 @@ fn empty_texts_where_names_belong_are_said_and_the_neighbours_go_on() {
         ),
         // It is for people.
         ("ComponentVersion", "/spec/tag", "True Ready"),
-        ("ComponentVersion", "/spec/componentRef/name", "False Pending"),
+        (
+            "ComponentVersion",
+            "/spec/componentRef/name",
+            "False ReleaseFailed: Release fleet/bad: create RenderTask fleet/render-rel-bad-",
+        ),
         (
             "ComponentVersion",
             "/spec/entrypoint/resourceName",

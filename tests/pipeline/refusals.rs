@@ -331,3 +331,31 @@ fn conditions_are_written_although_no_finalizer_can_be_put_on() {
         sim.shut_down().await;
     });
 }
+
+/// The finalizer comes too late: the Registry is on its way out, and would go while charts lie on it.
+#[test]
+fn nothing_is_bound_to_a_registry_that_goes_before_it_could_be_held() {
+    on_paused_time(|| async {
+        let sim = Simulation::new();
+        install_platform(&sim);
+        let late =
+            FaultRule::new(ApiFault::Delay(Duration::from_secs(10))).actor("controller").verb(Verb::Patch);
+        sim.server.add_fault(late.resource("registries").subresource("").times(1));
+        install_target(&sim, "one", "charts");
+        let patches = |sim: &Simulation| {
+            let requests = sim.server.requests();
+            requests.iter().filter(|it| it.verb == Verb::Patch && &*it.resource == "registries").count()
+        };
+        sim.until("the Registry is about to be held", |sim| patches(sim) > 0).await;
+        let held = json!({ "metadata": { "finalizers": ["example.com/of-somebody"] } });
+        sim.patch("registries", "fleet", "charts", held).await;
+        sim.delete(&format!("{HERE}/registries/charts")).await;
+        pass(Duration::from_secs(60)).await;
+        let said = says(&sim, "one", "RegistryResolved");
+        assert!(said.starts_with("False NotFound"), "{said}");
+        assert_eq!(sim.server.count_requests(Verb::Create, "renderbindings"), 0, "{}", sim.describe());
+        let registry = sim.server.get_object("Registry", "fleet", "charts").unwrap();
+        assert_eq!(registry["metadata"]["finalizers"], json!(["example.com/of-somebody"]));
+        sim.shut_down().await;
+    });
+}

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 use solar_controller::adapters::oci::Digest;
-use solar_controller::dev::registry::Presented;
+use solar_controller::dev::registry::{Presented, RegistryStore};
 use solar_core::names;
 
 use crate::fleet::{self, OWN_KINDS, USER_KINDS};
@@ -190,19 +190,39 @@ fn suspended(target: &Value) -> bool {
     target["metadata"]["annotations"]["solar.opendefense.cloud/suspend"] == "true"
 }
 
-/// What a Ready Target names is in the registry.
+/// What a Ready Target names is in the registry: its bootstrap chart as its task made it, and each release chart with the
+/// digest that the bootstrap chart gives.
 fn can_be_pulled(world: &World, target: &Value) -> Result<(), String> {
     let url = text(target, "/status/chartURL");
     let Some((host, rest)) = url.trim_start_matches("oci://").split_once('/') else {
         return Err(format!("Target {:?} is ready without a chart", name_of(target)));
     };
     let (repository, tag) = rest.rsplit_once(':').unwrap_or_default();
-    let there = world
-        .registries
-        .stores
-        .get(host)
-        .is_some_and(|store| store.all_tags().contains_key(&(repository.to_owned(), tag.to_owned())));
-    if there { Ok(()) } else { Err(format!("{url} is not in the registry")) }
+    let (namespace, _) = name_of(target);
+    let task = objects(world, "RenderTask").into_iter().find(|task| {
+        name_of(task).0 == namespace
+            && text(task, "/spec/baseURL") == host
+            && text(task, "/spec/repository") == repository
+            && text(task, "/spec/tag") == tag
+    });
+    let Some(task) = task else { return Err(format!("{url} has no task")) };
+    holds(world, host, repository, tag, text(&task, "/status/digest"))?;
+    let releases = task.pointer("/spec/bootstrap/input/releases").and_then(Value::as_object);
+    for release in releases.into_iter().flat_map(|releases| releases.values()) {
+        let (host, repository) = text(release, "/repository").split_once('/').unwrap_or_default();
+        holds(world, host, repository, text(release, "/tag"), text(release, "/digest"))?;
+    }
+    Ok(())
+}
+
+/// Whether the registry's tag has this digest.
+fn holds(world: &World, host: &str, repository: &str, tag: &str, digest: &str) -> Result<(), String> {
+    let tags = world.registries.stores.get(host).map(RegistryStore::all_tags).unwrap_or_default();
+    match tags.get(&(repository.to_owned(), tag.to_owned())) {
+        Some(found) if found.as_str() == digest => Ok(()),
+        Some(found) => Err(format!("{host}/{repository}:{tag} holds {} and not {digest:?}", found.as_str())),
+        None => Err(format!("{host}/{repository}:{tag} is not in the registry")),
+    }
 }
 
 /// Whether somebody else has to do something before the Target can be Ready.

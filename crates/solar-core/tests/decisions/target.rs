@@ -838,6 +838,18 @@ fn a_suspended_target_does_nothing_and_keeps_its_other_conditions() {
 }
 
 #[test]
+fn only_the_text_true_suspends() {
+    for (text, suspends) in
+        [("true", true), ("false", false), ("True", false), ("yes", false), ("", false), (" true", false)]
+    {
+        let mut model = Model::scene();
+        let target = model.targets.get_mut(&name(BERLIN)).unwrap();
+        target.metadata.annotations = Some([(SUSPEND_ANNOTATION.to_owned(), text.to_owned())].into());
+        assert_eq!(model.verdict(BERLIN, "Ready") == "False/Suspended", suspends, "{text:?}");
+    }
+}
+
+#[test]
 fn conditions_of_others_survive() {
     let mut model = Model::scene();
     let status = api::TargetStatus { conditions: vec![condition("Foreign", "mine")], ..Default::default() };
@@ -1109,6 +1121,22 @@ fn a_bootstrap_version_whose_names_are_taken_is_left_out_and_told_of() {
     }
     assert_eq!(model.status(BERLIN).bootstrap_version, 3);
     assert_eq!(model.events.iter().filter(|event| event.starts_with("NameCollision")).count(), 2);
+}
+
+/// Where the artifact is gone, the Target's own task still says under which tag its content was rendered.
+#[test]
+fn an_own_task_lends_its_tag_when_its_artifact_is_gone_and_the_generation_rose() {
+    let mut model = ready();
+    let before = model.tag_names();
+    model.artifacts.clear();
+    model.bindings.clear();
+    let release = model.releases.get_mut(&name("edge/web")).unwrap();
+    release.spec.priority = 7;
+    release.metadata.generation = Some(9);
+    release.metadata.resource_version = Some("9".into());
+    model.settle();
+    assert_eq!(model.verdict(BERLIN, "Ready"), "True/Ready");
+    assert_eq!(model.tag_names(), before);
 }
 
 /// Renders, with the task that nobody owns out of the way.
