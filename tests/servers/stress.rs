@@ -9,6 +9,7 @@ use http::Request;
 use kube::Config;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use serde_json::{Value, json};
+use solar_controller::adapters::clock::Clock;
 use solar_controller::dev::registry::{Fault, RegistryOperation};
 use test_bed::{ADMIN, Cluster};
 
@@ -264,7 +265,7 @@ fn a_token_in_a_file_that_expires_is_said_and_its_successor_is_used() {
     let write = |seconds| {
         let metadata = |field: &str| account["metadata"][field].as_str().unwrap();
         let (namespace, name, uid) = (metadata("namespace"), metadata("name"), metadata("uid"));
-        let now = jiff::Timestamp::now().as_second();
+        let now = Clock::machine().wall().as_second();
         let token = world.bed().cluster.short_token(namespace, name, uid, now, seconds);
         std::fs::write(&file, token).unwrap();
     };
