@@ -151,7 +151,8 @@ async fn settle(pass: &mut Pass<RenderArtifactKind>) -> Result<Option<Duration>,
             let mut memory = pass.memory();
             let view = View::of(&world, &pass.name, &mut memory.core);
             let lenders = memory.core.cleanup.lenders.clone();
-            let around = cleanup_fingerprint(&world, &pass.name.namespace, &view, &lenders);
+            let around =
+                cleanup_fingerprint(&world, &pass.name.namespace, view.artifact.as_deref(), &lenders);
             retry_if_changed(&mut memory.core, around);
             if let (Some(interval), Some(artifact)) = (options.check_interval, &view.artifact) {
                 let wall = pass.shared.clock.wall_exact();
@@ -180,7 +181,7 @@ async fn settle(pass: &mut Pass<RenderArtifactKind>) -> Result<Option<Duration>,
 
 /// Holds the Registry whose credentials will delete the tag. One that the artifact may not use is not held.
 async fn protect_registry(pass: &Pass<RenderArtifactKind>) -> Result<(), PassError> {
-    let Some(artifact) = view(pass).artifact else { return Ok(()) };
+    let Some(artifact) = known(pass) else { return Ok(()) };
     if !artifact.meta.has_finalizer(RENDER_ARTIFACT_FINALIZER) {
         return Ok(());
     }
@@ -211,19 +212,27 @@ fn close_lost_ticket(pass: &Pass<RenderArtifactKind>) {
     }
 }
 
-fn view(pass: &Pass<RenderArtifactKind>) -> View {
+/// Looks at artifact and bindings, and at the memory beside them.
+fn look<T>(pass: &Pass<RenderArtifactKind>, at: impl FnOnce(&View<'_>, &mut ArtifactMemory) -> T) -> T {
     let world = pass.shared.cache.read();
-    View::of(&world, &pass.name, &mut pass.memory().core)
+    let mut memory = pass.memory();
+    let view = View::of(&world, &pass.name, &mut memory.core);
+    at(&view, &mut memory.core)
+}
+
+/// The artifact.
+fn known(pass: &Pass<RenderArtifactKind>) -> Option<Arc<RenderArtifactRecord>> {
+    look(pass, |view, _| view.artifact.clone())
 }
 
 /// What a clean-up depends on besides the registry; a Secret is not watched.
 fn cleanup_fingerprint(
     world: &World,
     namespace: &Arc<str>,
-    view: &View,
+    artifact: Option<&RenderArtifactRecord>,
     lenders: &BTreeSet<ObjectName>,
 ) -> Option<String> {
-    let artifact = view.artifact.as_ref()?;
+    let artifact = artifact?;
     let around = |registry| access::surroundings(world, "RenderArtifact", namespace, registry);
     let lent: Vec<String> = lenders.iter().map(|lender| around(Some(lender))).collect();
     Some(format!("{} {:?} {lent:?}", around(artifact.registry.as_ref()), artifact.registry))
@@ -237,7 +246,7 @@ fn retry_if_changed(memory: &mut ArtifactMemory, fingerprint: Option<String>) {
 }
 
 async fn perform(pass: &mut Pass<RenderArtifactKind>, step: ArtifactStep) -> Result<(), PassError> {
-    let Some(artifact) = view(pass).artifact else {
+    let Some(artifact) = known(pass) else {
         return match step {
             ArtifactStep::CheckOwner(binding) => check_owner(pass, &binding).await,
             _ => read(pass).await,
@@ -314,10 +323,11 @@ async fn stays(pass: &Pass<RenderArtifactKind>, name: &ObjectName) -> Result<boo
 
 /// Reads artifact and bindings by API and keeps what is found.
 async fn read(pass: &Pass<RenderArtifactKind>) -> Result<(), PassError> {
-    let before = view(pass);
+    let (known, bound) =
+        look(pass, |view, _| (view.artifact.clone(), view.bindings.values().cloned().collect::<Vec<_>>()));
     let artifact = pass.shared.api.get::<RenderArtifact>(&pass.name).await?;
     let bindings = bindings_of(&pass.shared, &pass.name).await?;
-    match (&artifact, &before.artifact) {
+    match (&artifact, &known) {
         (Some(found), _) => keep_artifact(pass, found),
         (None, Some(known)) => keep_or_forget_artifact(pass, None, &known.meta.uid),
         (None, None) => pass.memory().core.own_artifact = None,
@@ -326,10 +336,8 @@ async fn read(pass: &Pass<RenderArtifactKind>) -> Result<(), PassError> {
         keep_binding(pass, binding);
     }
     let listed = |name: &str| bindings.iter().any(|binding| binding.metadata.name.as_deref() == Some(name));
-    for (name, known) in &before.bindings {
-        if !listed(name) {
-            forget_binding(pass, known);
-        }
+    for binding in bound.iter().filter(|binding| !listed(&binding.meta.name.name)) {
+        forget_binding(pass, binding);
     }
     let mut memory = pass.memory();
     memory.core.trusted = true;
@@ -362,12 +370,12 @@ async fn check_owner(
         return Err(PassError::Outdated(binding.owner.clone()));
     }
     // Not by the name that a Target's binding has: whoever made this one may have called it anything.
-    let decision = artifact::release(&view(pass), vec![binding.clone()]);
+    let decision = look(pass, |view, _| artifact::release(view, vec![binding.clone()]));
     requests::let_go(pass, decision).await
 }
 
 async fn repin(pass: &Pass<RenderArtifactKind>, registry: &ObjectName) -> Result<(), PassError> {
-    let Some(artifact) = view(pass).artifact else { return Ok(()) };
+    let Some(artifact) = known(pass) else { return Ok(()) };
     let expect = Expect { uid: &artifact.meta.uid, resource_version: Some(&artifact.meta.resource_version) };
     let change = json!({ "spec": { "registryRef": reference(&pass.name.namespace, registry) } });
     let patched: RenderArtifact = pass.shared.api.merge(&pass.name, expect, change).await?;

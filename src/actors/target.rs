@@ -16,7 +16,7 @@ use solar_api::{
 use solar_core::artifact::Owner;
 use solar_core::object::ObjectName;
 use solar_core::overlay::{Moment, Own, settle};
-use solar_core::record::TargetRecord;
+use solar_core::record::{RenderBindingRecord, TargetRecord};
 use solar_core::render_task::{RETRY_BASE, RETRY_CAP};
 use solar_core::routes::{ActorKey, ActorKind, RENDER_ARTIFACT, TARGET};
 use solar_core::target::{
@@ -257,7 +257,7 @@ fn history(world: &World, target: &TargetRecord, history: Option<&History>) -> O
 /// Whether the watch shows this Target's binding to the artifact.
 fn is_seen(world: &World, target: &TargetRecord, artifact: &ObjectName) -> bool {
     world.render_artifacts.get(artifact).is_some()
-        && world.render_bindings.by(&IndexKey::Artifact(artifact.clone())).any(|binding| {
+        && bindings_to(world, target, artifact).any(|binding| {
             binding.controller.as_ref().is_some_and(|controller| controller.uid == target.meta.uid)
         })
 }
@@ -300,10 +300,17 @@ fn is_settled(
 }
 
 fn is_bound(world: &World, target: &TargetRecord, artifact: &ObjectName) -> bool {
-    world
-        .render_bindings
-        .by(&IndexKey::Artifact(artifact.clone()))
-        .any(|binding| binding.owner == target.meta.name)
+    bindings_to(world, target, artifact).next().is_some()
+}
+
+/// The Target's bindings to the artifact. By the Target: an artifact may have as many as there are Targets.
+fn bindings_to<'w>(
+    world: &'w World,
+    target: &TargetRecord,
+    artifact: &ObjectName,
+) -> impl Iterator<Item = &'w Arc<RenderBindingRecord>> {
+    let own = world.render_bindings.by(&IndexKey::Owner(target.meta.name.clone()));
+    own.filter(move |binding| binding.artifact == *artifact)
 }
 
 /// Whether `deed` is to be done now: it was not, or so long ago that it is done again.

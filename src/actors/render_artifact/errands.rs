@@ -16,7 +16,7 @@ use solar_core::target::EventOrder;
 use solar_core::{backoff, layout};
 
 use super::own::{emit, event, lock, write_status};
-use super::{RenderArtifactKind, bindings_of, cleanup_fingerprint, view};
+use super::{RenderArtifactKind, bindings_of, cleanup_fingerprint, known, look};
 use crate::actors::access::{self, AccessError};
 use crate::actors::object::{Pass, PassError};
 use crate::actors::system::Shared;
@@ -105,7 +105,7 @@ pub(super) fn send_look(pass: &mut Pass<RenderArtifactKind>, artifact: Arc<Rende
 /// Sends a look at the tag with the credentials of the Registry that a Target names which wants to bind. While another
 /// errand is out, what waits is decided anew when that is back.
 pub(super) fn send_sighting(pass: &mut Pass<RenderArtifactKind>, registry: ObjectName) {
-    let Some(artifact) = view(pass).artifact else { return };
+    let Some(artifact) = known(pass) else { return };
     {
         let mut memory = pass.memory();
         if memory.core.errand {
@@ -147,11 +147,11 @@ async fn endpoint(
 
 /// Sends an attempt to delete the tag.
 pub(super) fn send_cleanup(pass: &mut Pass<RenderArtifactKind>, artifact: Arc<RenderArtifactRecord>) {
-    let seen = view(pass);
     let fingerprint = {
+        let seen = known(pass);
         let world = pass.shared.cache.read();
         let lenders = pass.memory().core.cleanup.lenders.clone();
-        cleanup_fingerprint(&world, &pass.name.namespace, &seen, &lenders)
+        cleanup_fingerprint(&world, &pass.name.namespace, seen.as_deref(), &lenders)
     };
     let (progress, lenders) = {
         let mut memory = pass.memory();
@@ -261,7 +261,7 @@ pub(super) async fn take_in(pass: &mut Pass<RenderArtifactKind>) -> Result<(), P
         return Ok(());
     };
     pass.memory().core.errand = false;
-    let artifact = view(pass).artifact;
+    let artifact = known(pass);
     match finding {
         Finding::Looked { uid, last_ticket, found } => {
             let Some(artifact) = artifact.filter(|artifact| artifact.meta.uid == uid) else { return Ok(()) };
@@ -424,9 +424,9 @@ pub(super) fn yield_to(pass: &Pass<RenderArtifactKind>, artifact: &RenderArtifac
 /// Writes what the status has to say of the last attempt to delete the tag; kept until it does.
 pub(super) async fn write_owed_condition(pass: &Pass<RenderArtifactKind>) -> Result<(), PassError> {
     let Some((uid, wanted)) = pass.memory().owed_condition.clone() else { return Ok(()) };
-    let seen = view(pass);
     // What is held again is in use: why it was not deleted is of no account.
-    let artifact = seen.artifact.filter(|artifact| artifact.meta.uid == uid && seen.bindings.is_empty());
+    let unheld = look(pass, |view, _| view.artifact.clone().filter(|_| view.bindings.is_empty()));
+    let artifact = unheld.filter(|artifact| artifact.meta.uid == uid);
     if let Some(artifact) = artifact {
         let mut status = artifact.status.clone();
         let now = pass.shared.clock.wall();

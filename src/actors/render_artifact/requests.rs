@@ -20,7 +20,7 @@ use solar_core::target::{BindAnswer, Coordinates, REFUSED_AGAIN};
 use tokio::sync::oneshot;
 
 use super::own::{keep_artifact, keep_binding, write_status};
-use super::{RenderArtifactKind, delete_binding, errands, read, repin, view};
+use super::{RenderArtifactKind, delete_binding, errands, known, look, read, repin};
 use crate::actors::object::{Pass, PassError};
 use crate::actors::references::{controlled_by, reference};
 use crate::adapters::kubernetes::{ApiError, Expect, Problem};
@@ -213,12 +213,10 @@ async fn bind(
     registry: &ObjectName,
     render_task: &str,
 ) -> Result<Option<BindAnswer>, PassError> {
-    let decision = {
-        let view = view(pass);
-        let now = pass.now();
-        let mut memory = pass.memory();
-        artifact::bind(&view, &mut memory.core, &pass.name, owner, coordinates, registry, now)
-    };
+    let now = pass.now();
+    let decision = look(pass, |view, memory| {
+        artifact::bind(view, memory, &pass.name, owner, coordinates, registry, now)
+    });
     let (binding, create_artifact) = match decision {
         BindDecision::Collision { with } => return Ok(Some(BindAnswer::Collision { with })),
         BindDecision::Terminating { retry_after, cause } => {
@@ -291,7 +289,7 @@ async fn create_binding(
             // The watch was behind; with what is there now the request is decided anew.
             read(pass).await?;
             let name = binding_name(&pass.name.name, &owner.target);
-            if view(pass).bindings.contains_key(name.as_str()) {
+            if look(pass, |view, _| view.bindings.get(&name).is_some()) {
                 return Err(PassError::Outdated(pass.name.clone()));
             }
             let name = pass.name.sibling(name);
@@ -335,8 +333,7 @@ async fn create(
         }
         Err(ApiError { problem: Problem::AlreadyExists, .. }) => {
             read(pass).await?;
-            let view = view(pass);
-            let found = view.artifact.as_ref().map(|artifact| Coordinates {
+            let found = known(pass).map(|artifact| Coordinates {
                 base_url: artifact.base_url.clone(),
                 repository: artifact.repository.clone(),
                 tag: artifact.tag.clone(),
@@ -352,7 +349,7 @@ async fn create(
 
 async fn remove_own_binding(pass: &Pass<RenderArtifactKind>, owner: &Owner) -> Result<(), PassError> {
     let name = binding_name(&pass.name.name, &owner.target);
-    let binding = view(pass).bindings.get(name.as_str()).cloned();
+    let binding = look(pass, |view, _| view.bindings.get(&name).cloned());
     match binding {
         Some(binding) => delete_binding(pass, &binding).await,
         None => Ok(()),
@@ -360,11 +357,8 @@ async fn remove_own_binding(pass: &Pass<RenderArtifactKind>, owner: &Owner) -> R
 }
 
 async fn unbind(pass: &Pass<RenderArtifactKind>, owner: &Owner) -> Result<(), PassError> {
-    let decision = {
-        let view = view(pass);
-        let now = pass.now();
-        artifact::unbind(&view, &mut pass.memory().core, owner, now)
-    };
+    let now = pass.now();
+    let decision = look(pass, |view, memory| artifact::unbind(view, memory, owner, now));
     let_go(pass, decision).await
 }
 
@@ -386,9 +380,8 @@ async fn open_push(
     request: &artifact::PushRequest,
 ) -> Result<PushAnswer, PassError> {
     let decide = || {
-        let view = view(pass);
         let now = pass.now();
-        artifact::open_push(&view, &mut pass.memory().core, request, now)
+        look(pass, |view, memory| artifact::open_push(view, memory, request, now))
     };
     let mut decision = decide();
     if decision == PushDecision::ReadFirst {
@@ -410,8 +403,7 @@ async fn open_push(
 async fn pushed(pass: &Pass<RenderArtifactKind>, ticket: u64, digest: &str) -> Result<(), PassError> {
     let open = pass.memory().core.ticket.clone().filter(|open| open.id == ticket);
     let Some(open) = open else { return Ok(()) };
-    let artifact =
-        view(pass).artifact.filter(|artifact| Some(&artifact.meta.uid) == open.artifact_uid.as_ref());
+    let artifact = known(pass).filter(|artifact| Some(&artifact.meta.uid) == open.artifact_uid.as_ref());
     if let Some(artifact) = artifact {
         let url = solar_core::layout::chart_url(&artifact.base_url, &artifact.repository, &artifact.tag);
         let wanted = RenderArtifactStatus {

@@ -18,4 +18,4 @@ pub use requests::{
     BindDecision, BindingChange, Owner, PushDecision, PushRequest, UnbindDecision, bind, binding_name,
     open_push, pin, release, unbind,
 };
-pub use view::View;
+pub use view::{Bindings, View};

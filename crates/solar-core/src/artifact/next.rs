@@ -53,7 +53,7 @@ const WATCH_LAG: std::time::Duration = std::time::Duration::from_secs(30);
 /// Decides the next step; also keeps the marks in `memory` that depend on what is seen. `world` knows the bindings' owners.
 pub fn next(
     world: &World,
-    view: &View,
+    view: &View<'_>,
     memory: &mut ArtifactMemory,
     options: &ArtifactOptions,
     now: Moment,
@@ -92,7 +92,7 @@ pub fn next(
 }
 
 /// Keeps track of what this incarnation has seen.
-pub(super) fn notice(view: &View, memory: &mut ArtifactMemory, now: Moment) {
+pub(super) fn notice(view: &View<'_>, memory: &mut ArtifactMemory, now: Moment) {
     let terminating = view.artifact.as_ref().is_some_and(|artifact| artifact.meta.terminating);
     if !memory.started {
         memory.started = true;
@@ -111,7 +111,7 @@ pub(super) fn notice(view: &View, memory: &mut ArtifactMemory, now: Moment) {
 }
 
 /// The chart's address, where the status of a living artifact does not have it yet.
-fn owed_address(view: &View) -> Option<ArtifactStep> {
+fn owed_address(view: &View<'_>) -> Option<ArtifactStep> {
     let artifact = view.artifact.as_ref().filter(|artifact| {
         !artifact.meta.terminating && artifact.meta.has_finalizer(RENDER_ARTIFACT_FINALIZER)
     })?;
@@ -119,7 +119,7 @@ fn owed_address(view: &View) -> Option<ArtifactStep> {
 }
 
 /// Why a tag could not be deleted is of no account once it is in use: where the artifact lives, or is held again.
-fn outdated_failure(view: &View, memory: &ArtifactMemory) -> Option<ArtifactStep> {
+fn outdated_failure(view: &View<'_>, memory: &ArtifactMemory) -> Option<ArtifactStep> {
     let artifact = view.artifact.as_ref()?;
     let in_use = !artifact.meta.terminating || !view.bindings.is_empty() && !memory.is_cleaning_up();
     let failed = condition::find(&artifact.status.conditions, oci_cleanup::TYPE).is_some();
@@ -127,7 +127,7 @@ fn outdated_failure(view: &View, memory: &ArtifactMemory) -> Option<ArtifactStep
 }
 
 /// A binding whose owner the watch does not know, or knows under another uid, is checked by API.
-fn settle_owners(world: &World, view: &View) -> Option<ArtifactStep> {
+fn settle_owners(world: &World, view: &View<'_>) -> Option<ArtifactStep> {
     view.bindings
         .values()
         .find(|binding| !binding.meta.terminating && is_stray(world, binding))
@@ -146,7 +146,7 @@ fn is_stray(world: &World, binding: &RenderBindingRecord) -> bool {
 }
 
 fn living(
-    view: &View,
+    view: &View<'_>,
     artifact: &RenderArtifactRecord,
     memory: &mut ArtifactMemory,
     options: &ArtifactOptions,
@@ -156,7 +156,7 @@ fn living(
         return ArtifactStep::AddFinalizer;
     }
     if !view.bindings.is_empty() {
-        return match pin(view.bindings.values()) {
+        return match pin(&view.bindings, |_| true) {
             Some(wanted) if artifact.registry.as_ref() != Some(&wanted) => ArtifactStep::Repin(wanted),
             _ => check(artifact, memory, options, now),
         };
@@ -193,7 +193,7 @@ fn check(
 
 fn terminating(
     world: &World,
-    view: &View,
+    view: &View<'_>,
     artifact: &RenderArtifactRecord,
     memory: &mut ArtifactMemory,
     now: Moment,
@@ -247,14 +247,19 @@ fn twin(world: &World, artifact: &RenderArtifactRecord) -> Option<ObjectName> {
 }
 
 /// Terminating but bound: the tag stays, and so does the finalizer.
-fn kept(view: &View, artifact: &RenderArtifactRecord, memory: &ArtifactMemory, now: Moment) -> ArtifactStep {
+fn kept(
+    view: &View<'_>,
+    artifact: &RenderArtifactRecord,
+    memory: &ArtifactMemory,
+    now: Moment,
+) -> ArtifactStep {
     let uid = Some(&artifact.meta.uid);
     if memory.announced.as_ref() != uid {
         return ArtifactStep::AnnounceKept;
     }
     // The look, and the clean-up once nobody holds it, need credentials that serve.
     if let Some(wanted) =
-        pin(view.bindings.values()).filter(|wanted| artifact.registry.as_ref() != Some(wanted))
+        pin(&view.bindings, |_| true).filter(|wanted| artifact.registry.as_ref() != Some(wanted))
     {
         return ArtifactStep::Repin(wanted);
     }

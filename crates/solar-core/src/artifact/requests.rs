@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::memory::{ArtifactMemory, CleanupProblem, Ticket};
 use super::next::notice;
-use super::view::View;
+use super::view::{Bindings, View};
 use crate::names;
 use crate::object::ObjectName;
 use crate::overlay::Moment;
@@ -73,7 +73,7 @@ pub fn binding_name(artifact: &str, target: &ObjectName) -> String {
 
 /// Decides a Bind. Notes in `memory` the asker's Registry where the clean-up has no credentials of its own.
 pub fn bind(
-    view: &View,
+    view: &View<'_>,
     memory: &mut ArtifactMemory,
     artifact: &ObjectName,
     owner: &Owner,
@@ -165,11 +165,11 @@ pub struct UnbindDecision {
 ///
 /// All go that the asker holds, whatever their names, for the asker may be waiting until none is left: those of its uid,
 /// and those that name it in their spec and nobody as their controller. What another uid holds stays.
-pub fn unbind(view: &View, memory: &mut ArtifactMemory, owner: &Owner, now: Moment) -> UnbindDecision {
+pub fn unbind(view: &View<'_>, memory: &mut ArtifactMemory, owner: &Owner, now: Moment) -> UnbindDecision {
     notice(view, memory, now);
-    let leaving = view.bindings.values().filter(|binding| match &binding.controller {
+    let leaving = view.bindings.of_owner(&owner.target).filter(|binding| match &binding.controller {
         Some(controller) => controller.uid == owner.uid,
-        None => *binding.owner_kind == *"Target" && binding.owner == owner.target,
+        None => *binding.owner_kind == *"Target",
     });
     let decision = release(view, leaving.cloned().collect());
     // The pass may end without another look at what was there.
@@ -178,24 +178,21 @@ pub fn unbind(view: &View, memory: &mut ArtifactMemory, owner: &Owner, now: Mome
 }
 
 /// Decides how `leaving` go, whatever their names: the surviving bindings take over the artifact's Registry before.
-pub fn release(view: &View, leaving: Vec<Arc<RenderBindingRecord>>) -> UnbindDecision {
+pub fn release(view: &View<'_>, leaving: Vec<Arc<RenderBindingRecord>>) -> UnbindDecision {
     if leaving.is_empty() {
         return UnbindDecision::default();
     }
     let pinned = view.artifact.as_ref().and_then(|artifact| artifact.registry.clone());
     let goes = |binding: &RenderBindingRecord| leaving.iter().any(|it| it.meta.name == binding.meta.name);
-    let survivors = view.bindings.values().filter(|binding| !goes(binding));
-    let repin = pin(survivors).filter(|wanted| view.artifact.is_some() && Some(wanted) != pinned.as_ref());
+    let repin = pin(&view.bindings, |binding| !goes(binding))
+        .filter(|wanted| view.artifact.is_some() && Some(wanted) != pinned.as_ref());
     UnbindDecision { repin, delete: leaving }
 }
 
-/// The Registry that `bindings` pin: that of the lowest name among those which name one.
-pub fn pin<'a>(bindings: impl IntoIterator<Item = &'a Arc<RenderBindingRecord>>) -> Option<ObjectName> {
-    bindings
-        .into_iter()
-        .filter(|binding| binding.registry.is_some())
-        .min_by(|a, b| a.meta.name.cmp(&b.meta.name))
-        .and_then(|binding| binding.registry.clone())
+/// The Registry that those `bindings` pin that `count`: that of the lowest name among those which name one.
+pub fn pin(bindings: &Bindings<'_>, count: impl Fn(&RenderBindingRecord) -> bool) -> Option<ObjectName> {
+    let first = bindings.first(|binding| binding.registry.is_some() && count(binding));
+    first.and_then(|binding| binding.registry.clone())
 }
 
 /// A job that wants to push.
@@ -233,7 +230,7 @@ pub enum PushDecision {
 
 /// Decides an OpenPush, and opens the ticket where it is granted.
 pub fn open_push(
-    view: &View,
+    view: &View<'_>,
     memory: &mut ArtifactMemory,
     request: &PushRequest,
     now: Moment,
@@ -271,21 +268,20 @@ pub fn open_push(
 }
 
 /// Whether the asker may push: its Target holds the artifact, or no Target owns its task.
-fn holds(view: &View, request: &PushRequest) -> bool {
+fn holds(view: &View<'_>, request: &PushRequest) -> bool {
     let fits = view.artifact.as_ref().map(|artifact| stranger(artifact, &request.coordinates).is_none());
     match &request.owner {
         None => fits.unwrap_or(true),
         Some(owner) => {
-            let bound = view.bindings.values().any(|binding| {
-                binding.owner == owner.target && belongs_to(binding, owner) && !binding.meta.terminating
-            });
+            let mut own = view.bindings.of_owner(&owner.target);
+            let bound = own.any(|binding| belongs_to(binding, owner) && !binding.meta.terminating);
             bound && fits == Some(true)
         }
     }
 }
 
 /// The digest in the status, unless the artifact is terminating and its tag was not looked at since.
-fn known_digest(view: &View, memory: &ArtifactMemory) -> Option<String> {
+fn known_digest(view: &View<'_>, memory: &ArtifactMemory) -> Option<String> {
     let artifact = view.artifact.as_ref()?;
     if artifact.meta.terminating && memory.looked.as_ref() != Some(&artifact.meta.uid) {
         return None;

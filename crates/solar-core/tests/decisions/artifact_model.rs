@@ -284,8 +284,8 @@ impl Model {
 
     // ---- The actor ----
 
-    fn view(&mut self) -> View {
-        View::of(&self.world, &name(), &mut self.memory)
+    fn artifact_known(&mut self) -> Option<Arc<RenderArtifactRecord>> {
+        View::of(&self.world, &name(), &mut self.memory).artifact
     }
 
     fn keep_artifact(&mut self, artifact: RenderArtifactRecord) {
@@ -299,16 +299,20 @@ impl Model {
     }
 
     fn read(&mut self) -> Result<(), Failed> {
-        let before = self.view();
+        let (known, bound) = {
+            let view = View::of(&self.world, &name(), &mut self.memory);
+            (view.artifact.clone(), view.bindings.values().cloned().collect::<Vec<_>>())
+        };
         let (artifact, bindings) = self.request(|api| (api.artifact().cloned(), api.bindings().clone()))?;
-        match (artifact, before.artifact) {
+        match (artifact, known) {
             (Some(found), _) => self.keep_artifact(found),
             (None, Some(known)) => {
                 self.memory.own_artifact = Some(Own::Gone { uid: known.meta.uid.clone() });
             }
             (None, None) => self.memory.own_artifact = None,
         }
-        for (key, known) in before.bindings {
+        for known in bound {
+            let key = known.meta.name.name.clone();
             if !bindings.contains_key(&key) {
                 self.memory.own_bindings.insert(key, Own::Gone { uid: known.meta.uid.clone() });
             }
@@ -352,10 +356,11 @@ impl Model {
 
     fn settle_steps(&mut self) -> Result<(), Failed> {
         for _ in 0..50 {
-            let view = self.view();
+            let view = View::of(&self.world, &name(), &mut self.memory);
+            let uid = view.artifact.as_ref().map(|artifact| artifact.meta.uid.clone()).unwrap_or_default();
             match artifact::next(&self.world, &view, &mut self.memory, &OPTIONS, self.now) {
                 ArtifactStep::Wait(_) => return Ok(()),
-                step => self.perform(step, &view)?,
+                step => self.perform(step, uid)?,
             }
         }
         panic!("the steps have no end");
@@ -375,7 +380,7 @@ impl Model {
     }
 
     fn bind(&mut self, owner: &Owner) -> Result<(), Failed> {
-        let view = self.view();
+        let view = View::of(&self.world, &name(), &mut self.memory);
         let registry = registry("charts");
         let decision =
             artifact::bind(&view, &mut self.memory, &name(), owner, &coordinates(), &registry, self.now);
@@ -470,7 +475,7 @@ impl Model {
     }
 
     fn unbind(&mut self, owner: &Owner) -> Result<(), Failed> {
-        let view = self.view();
+        let view = View::of(&self.world, &name(), &mut self.memory);
         let decision = artifact::unbind(&view, &mut self.memory, owner, self.now);
         assert_eq!(decision.repin, None, "there is one Registry");
         decision.delete.iter().try_for_each(|binding| self.delete_binding(binding))
@@ -478,12 +483,14 @@ impl Model {
 
     fn open_push(&mut self, owner: &Owner) -> Result<(), Failed> {
         let request = PushRequest { coordinates: coordinates(), owner: Some(owner.clone()), digest: None };
-        let mut view = self.view();
-        let mut decision = artifact::open_push(&view, &mut self.memory, &request, self.now);
+        let decide = |model: &mut Self| {
+            let view = View::of(&model.world, &name(), &mut model.memory);
+            artifact::open_push(&view, &mut model.memory, &request, model.now)
+        };
+        let mut decision = decide(self);
         if decision == PushDecision::ReadFirst {
             self.read()?;
-            view = self.view();
-            decision = artifact::open_push(&view, &mut self.memory, &request, self.now);
+            decision = decide(self);
         }
         if let PushDecision::Granted { ticket, known_digest } = decision {
             self.job = Some(Job { ticket: ticket.id, known: known_digest.is_some() });
@@ -493,9 +500,8 @@ impl Model {
 
     fn pushed(&mut self, ticket: u64) -> Result<(), Failed> {
         let Some(open) = self.memory.ticket.clone().filter(|open| open.id == ticket) else { return Ok(()) };
-        let view = self.view();
         let artifact =
-            view.artifact.filter(|artifact| Some(&artifact.meta.uid) == open.artifact_uid.as_ref());
+            self.artifact_known().filter(|artifact| Some(&artifact.meta.uid) == open.artifact_uid.as_ref());
         if let Some(artifact) = artifact {
             self.patch(&artifact.meta.uid, |artifact| artifact.status.digest = Some(DIGEST.into()))?;
             if artifact.meta.terminating {
@@ -506,8 +512,7 @@ impl Model {
         Ok(())
     }
 
-    fn perform(&mut self, step: ArtifactStep, view: &View) -> Result<(), Failed> {
-        let uid = view.artifact.as_ref().map(|artifact| artifact.meta.uid.clone()).unwrap_or_default();
+    fn perform(&mut self, step: ArtifactStep, uid: Box<str>) -> Result<(), Failed> {
         match step {
             ArtifactStep::Wait(_) => Ok(()),
             ArtifactStep::Read => self.read(),
@@ -611,7 +616,7 @@ impl Model {
         let later = self.now + seconds(1);
         match (errand, attempt) {
             (Errand::Look, Attempt::Deleted | Attempt::DeletedTwice) => {
-                let Some(artifact) = self.view().artifact else { return Ok(()) };
+                let Some(artifact) = self.artifact_known() else { return Ok(()) };
                 if !self.tag {
                     self.patch(&artifact.meta.uid, |artifact| artifact.status.digest = None)?;
                 }
@@ -619,7 +624,7 @@ impl Model {
             }
             (Errand::Look, _) => self.memory.look_at = Some(later),
             (Errand::Sight, attempt) => {
-                let Some(artifact) = self.view().artifact else { return Ok(()) };
+                let Some(artifact) = self.artifact_known() else { return Ok(()) };
                 let found = match attempt {
                     Attempt::Deleted | Attempt::DeletedTwice => Ok(self.tag.then(|| DIGEST.to_owned())),
                     _ => Err("no answer".to_owned()),

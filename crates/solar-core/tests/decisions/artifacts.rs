@@ -103,7 +103,7 @@ pub fn world(artifact: Option<&api::RenderArtifact>, bindings: &[api::RenderBind
     world
 }
 
-pub fn view(world: &World, memory: &mut ArtifactMemory) -> View {
+pub fn view<'w>(world: &'w World, memory: &mut ArtifactMemory) -> View<'w> {
     View::of(world, &name(), memory)
 }
 
