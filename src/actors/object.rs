@@ -6,7 +6,7 @@
 //! next pass. A pass that fails, or panics, is tried again with backoff; its answers are forgotten, its memory is not.
 
 use std::any::Any;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -16,8 +16,10 @@ use actix::prelude::SendError;
 use actix::{Actor, Addr, AsyncContext, Context, Handler, Supervised, Supervisor, WrapFuture};
 use futures::future::BoxFuture;
 use serde::Serialize;
+use solar_core::artifact::Owner;
 use solar_core::backoff;
 use solar_core::object::{Meta, ObjectName};
+use solar_core::queue::Queue;
 use solar_core::routes::{ActorKey, ActorKind};
 use solar_core::status_edits::{EditLook, StatusEdits};
 use thiserror::Error;
@@ -79,9 +81,11 @@ pub trait Reconcile: Sized + Send + Sync + 'static {
     /// One pass: observe, decide, act. Answers when to look again although nothing changed.
     fn reconcile(pass: &mut Pass<Self>) -> impl Future<Output = Result<Option<Duration>, PassError>> + Send;
 
-    /// Whether the later request makes the earlier one pointless, so that only the later is served and answered.
-    fn supersedes(_later: &Self::Request, _earlier: &Self::Request) -> bool {
-        false
+    /// Who asks, where a later request of the same asker makes an earlier one pointless, so that only the later is served
+    /// and answered.
+    fn asker(request: &Self::Request) -> Option<&Owner> {
+        let _ = request;
+        None
     }
 
     /// Whether nothing would be lost if the actor went: its object is gone, and its memory holds nothing.
@@ -207,7 +211,7 @@ pub struct Pass<R: Reconcile> {
     /// The actor's generator.
     pub rng: fastrand::Rng,
     memory: Arc<Mutex<R::Memory>>,
-    requests: Arc<Mutex<VecDeque<R::Request>>>,
+    requests: Arc<Mutex<Queue<Owner, R::Request>>>,
     mail: Arc<Mail>,
     // Behind a mutex only so that a pass can be shared across an await.
     errand: Mutex<Option<Errand<R::Finding>>>,
@@ -239,8 +243,9 @@ impl<R: Reconcile> Pass<R> {
     /// made it pointless meanwhile.
     pub fn put_back(&self, request: R::Request) {
         let mut requests = lock(&self.requests);
-        if !requests.iter().any(|later| R::supersedes(later, &request)) {
-            requests.push_front(request);
+        let asker = R::asker(&request).cloned();
+        if !asker.as_ref().is_some_and(|asker| requests.holds(asker)) {
+            requests.push_front(asker, request);
         }
     }
 
@@ -287,7 +292,7 @@ pub struct ObjectActor<R: Reconcile> {
     shared: Arc<Shared>,
     mail: Arc<Mail>,
     memory: Arc<Mutex<R::Memory>>,
-    requests: Arc<Mutex<VecDeque<R::Request>>>,
+    requests: Arc<Mutex<Queue<Owner, R::Request>>>,
     answers: BTreeMap<ActorKey, (Answer, Duration)>,
     finding: Option<R::Finding>,
     errand_out: bool,
@@ -756,15 +761,13 @@ impl<R: Reconcile> Handler<Asked<R::Request>> for ObjectActor<R> {
     fn handle(&mut self, Asked(request): Asked<R::Request>, ctx: &mut Context<Self>) {
         self.guarded(ctx, "a request", |actor, _| {
             let mut requests = lock(&actor.requests);
-            if let Some(earlier) = requests.iter_mut().find(|earlier| R::supersedes(&request, earlier)) {
-                *earlier = request;
-                actor.dirty.get_or_insert(Cause::Request);
-            } else if R::must_be_heard(&request) {
+            let asker = R::asker(&request).cloned();
+            if R::must_be_heard(&request) {
                 // Others may wait for what it ends.
-                requests.push_front(request);
+                requests.push_front(asker, request);
                 actor.dirty.get_or_insert(Cause::Request);
-            } else if requests.len() < REQUESTS {
-                requests.push_back(request);
+            } else if requests.len() < REQUESTS || asker.as_ref().is_some_and(|asker| requests.holds(asker)) {
+                requests.push_back(asker, request);
                 actor.dirty.get_or_insert(Cause::Request);
             } else {
                 // The asker hears nothing and asks again.

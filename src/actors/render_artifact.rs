@@ -16,7 +16,7 @@ use serde_json::json;
 use solar_api::conditions::oci_cleanup;
 use solar_api::names::{REGISTRY_REF_FINALIZER, RENDER_ARTIFACT_FINALIZER};
 use solar_api::{Registry, RenderArtifact, RenderArtifactStatus, RenderBinding, Target};
-use solar_core::artifact::{self, ArtifactMemory, ArtifactStep, View};
+use solar_core::artifact::{self, ArtifactMemory, ArtifactStep, Owner, View};
 use solar_core::condition::Wanted;
 use solar_core::grant;
 use solar_core::object::ObjectName;
@@ -112,8 +112,8 @@ impl Reconcile for RenderArtifactKind {
         matches!(request, ArtifactRequest::Pushed { .. } | ArtifactRequest::PushFailed { .. })
     }
 
-    fn supersedes(later: &ArtifactRequest, earlier: &ArtifactRequest) -> bool {
-        requests::supersedes(later, earlier)
+    fn asker(request: &ArtifactRequest) -> Option<&Owner> {
+        requests::owner_of(request)
     }
 
     fn is_done(shared: &Shared, name: &ObjectName, memory: &Memory) -> bool {

@@ -41,6 +41,7 @@ pub mod overlay;
 pub mod profile;
 pub mod protection;
 pub mod pull_secret;
+pub mod queue;
 pub mod record;
 pub mod release;
 pub mod render_task;

@@ -40,11 +40,12 @@ struct Unserved {
 }
 
 /// Whether `later` is of the same owner, so that only it counts.
-pub(super) fn supersedes(later: &ArtifactRequest, earlier: &ArtifactRequest) -> bool {
+fn supersedes(later: &ArtifactRequest, earlier: &ArtifactRequest) -> bool {
     owner_of(later).is_some_and(|owner| Some(owner) == owner_of(earlier))
 }
 
-fn owner_of(request: &ArtifactRequest) -> Option<&Owner> {
+/// Whoever binds or unbinds: what it asks later makes what it asked earlier pointless.
+pub(super) fn owner_of(request: &ArtifactRequest) -> Option<&Owner> {
     match request {
         ArtifactRequest::Bind { owner, .. } | ArtifactRequest::Unbind { owner, .. } => Some(owner),
         _ => None,

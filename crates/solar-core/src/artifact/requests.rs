@@ -13,7 +13,7 @@ use crate::record::{RenderArtifactRecord, RenderBindingRecord};
 use crate::target::Coordinates;
 
 /// A Target that wants to hold an artifact.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Owner {
     /// The Target.
     pub target: ObjectName,
