@@ -110,10 +110,14 @@ fn spent(program: &Program) -> (f64, f64) {
     ((ticks(11) + ticks(12)) / 100.0, pages * 4096.0 / f64::from(1 << 20))
 }
 
+fn object(kind: &str, metadata: Value, spec: Value) -> Value {
+    json!({ "apiVersion": "solar.opendefense.cloud/v1alpha1", "kind": kind, "metadata": metadata, "spec": spec })
+}
+
 fn release(name: &str, version: &str) -> Value {
     let spec =
         json!({ "componentVersionRef": { "name": version }, "uniqueName": name, "values": { "a": 1 } });
-    json!({ "metadata": { "name": name }, "spec": spec })
+    object("Release", json!({ "name": name }), spec)
 }
 
 fn install(world: &World, targets: usize) {
@@ -128,11 +132,11 @@ fn install(world: &World, targets: usize) {
         for (release, _) in RELEASES {
             let spec = json!({ "targetRef": { "name": target }, "releaseRef": { "name": release } });
             let metadata = json!({ "name": format!("{target}-{release}") });
-            objects.push((world.fleet("releasebindings"), json!({ "metadata": metadata, "spec": spec })));
+            objects.push((world.fleet("releasebindings"), object("ReleaseBinding", metadata, spec)));
         }
         let registry = json!({ "name": "charts", "namespace": world.namespace("platform") });
         let spec = json!({ "renderRegistryRef": registry });
-        objects.push((world.fleet("targets"), json!({ "metadata": { "name": target }, "spec": spec })));
+        objects.push((world.fleet("targets"), object("Target", json!({ "name": target }), spec)));
     }
     world
         .runtime
@@ -280,6 +284,7 @@ fn run(kind: Kind, targets: usize) {
             .filter(|(verb, _)| !["get", "list", "watch"].contains(&verb.as_str()))
             .map(|(_, n)| n)
             .sum::<f64>()
+            + 0.0
     };
     say("  writes among them", format!("{:.0}", writes(&program)));
     let (api, cpu) = (counted(&program, API, &["verb"]), spent(&program).0);
@@ -297,7 +302,12 @@ fn bare_client(world: &World, pushes: f64) -> Duration {
     let copy = |object: &Value| {
         let mut metadata = json!({ "name": object["metadata"]["name"] });
         metadata["finalizers"] = object["metadata"]["finalizers"].clone();
-        json!({ "metadata": metadata, "spec": object["spec"] })
+        json!({
+            "apiVersion": "solar.opendefense.cloud/v1alpha1",
+            "kind": object["kind"],
+            "metadata": metadata,
+            "spec": object["spec"],
+        })
     };
     let asked = world.asked("run");
     let count = |verb: &str, resource: &str, sub: &str| {
