@@ -4,7 +4,9 @@
 //! its own, with servers of its own. Prints, never asserts.
 #![allow(
     clippy::disallowed_methods,
+    clippy::cast_possible_truncation,
     clippy::cast_precision_loss,
+    clippy::cast_sign_loss,
     clippy::print_stdout,
     reason = "a measurement on the machine's clock"
 )]
@@ -325,17 +327,16 @@ fn bare_client(world: &World, pushes: f64) -> Duration {
             for number in 0..count("patch", plural, sub) {
                 let Some(object) = objects.get(number % objects.len().max(1)) else { continue };
                 let name = world::name(object);
-                let patch = match field {
-                    "metadata" => json!({ "metadata": { "annotations": { "touched": number.to_string() } } }),
-                    _ => {
-                        let mut status = object["status"].clone();
-                        // Each is another one, or the API server writes nothing.
-                        status["conditions"] = json!([{
-                            "type": "Ready", "status": "True", "reason": "Touched", "message": number.to_string(),
-                            "lastTransitionTime": "2024-01-01T00:00:00Z",
-                        }]);
-                        json!({ "status": status })
-                    }
+                let patch = if field == "metadata" {
+                    json!({ "metadata": { "annotations": { "touched": number.to_string() } } })
+                } else {
+                    let mut status = object["status"].clone();
+                    // Each is another one, or the API server writes nothing.
+                    status["conditions"] = json!([{
+                        "type": "Ready", "status": "True", "reason": "Touched", "message": number.to_string(),
+                        "lastTransitionTime": "2024-01-01T00:00:00Z",
+                    }]);
+                    json!({ "status": status })
                 };
                 let slash = if sub.is_empty() { "" } else { "/" };
                 patches.push(Write::Merge(bare(&format!("{plural}/{name}{slash}{sub}")), patch));
