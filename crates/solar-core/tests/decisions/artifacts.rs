@@ -363,7 +363,13 @@ fn what_is_said_of_a_failed_clean_up_goes_when_the_tag_is_in_use() {
     let forget = ArtifactStep::ForgetCleanupFailure;
     assert_eq!(step(an_artifact(), &bound, |_| {}), forget, "it lives");
     assert_eq!(step(an_artifact(), &[], |_| {}), forget, "it lives, and nobody has tried to delete the tag");
-    assert_eq!(step(terminating(), &bound, |_| {}), forget, "it is held again");
+    let seen = |memory: &mut ArtifactMemory| {
+        let uid = RenderArtifactRecord::from(&terminating()).meta.uid;
+        memory.known_since = Some((uid.clone(), seconds(0)));
+        (memory.announced, memory.looked) = (Some(uid.clone()), Some(uid));
+    };
+    assert_eq!(step(terminating(), &bound, |_| {}), ArtifactStep::AnnounceKept, "nothing waits for it");
+    assert_eq!(step(terminating(), &bound, seen), forget, "it is held again");
     assert_eq!(step(terminating(), &[], |_| {}), ArtifactStep::CleanUp, "it stands until the tag is gone");
     let cleaning = |memory: &mut ArtifactMemory| (memory.errand, memory.cleaning) = (true, true);
     assert_eq!(step(terminating(), &bound, cleaning), ArtifactStep::Wait(None), "who binds now is too late");
