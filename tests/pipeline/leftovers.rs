@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kube_embedded::{Fault as ApiFault, FaultRule, Verb, WatchFault};
+use kube_embedded::{Fault as ApiFault, FaultPlan, FaultRule, Verb, WatchFault};
 use serde_json::{Value, json};
 use solar_controller::actors::system::Options;
 use solar_controller::adapters::oci::Reference;
@@ -237,4 +237,33 @@ fn a_lost_tag_that_a_look_has_found_is_pushed_again_although_the_first_status_wr
             sim.shut_down().await;
         });
     }
+}
+
+#[test]
+fn a_lost_tag_whose_loss_cannot_be_written_down_is_looked_at_ever_more_seldom() {
+    on_paused_time(|| async {
+        let mut options = options();
+        options.artifact.check_interval = Some(Duration::from_secs(600));
+        let (server, store) = crate::support::world();
+        let sim = Simulation::over(server, store, options);
+        sim.store.set_access(Access::Open);
+        install_platform(&sim);
+        install_target(&sim, "one", "charts");
+        sim.until("the Target is ready", Simulation::all_ready).await;
+        let denied = ApiFault::status(403, "Forbidden", "nobody writes statuses");
+        let rule = FaultRule::new(denied).actor("controller").verb(Verb::Patch).resource("renderartifacts");
+        sim.server.add_fault(rule.subresource("status"));
+        let name = tag(&sim).unwrap();
+        sim.store.remove_tag(RELEASE, &name);
+        let heads = |sim: &Simulation| sim.store.count(RegistryOperation::HeadManifest);
+        let before = heads(&sim);
+        pass(Duration::from_secs(3_600)).await;
+        let looked = heads(&sim) - before;
+        assert!((6..40).contains(&looked), "{looked} looks in an hour");
+        sim.server.set_faults(FaultPlan::new());
+        pass(Duration::from_secs(601)).await;
+        let back = sim.store.resolve(RELEASE, &Reference::tag(name)).is_some();
+        assert!(back, "{}", sim.describe());
+        sim.shut_down().await;
+    });
 }

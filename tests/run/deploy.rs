@@ -41,6 +41,11 @@ fn the_deployment_runs_locked_down_processes_and_asks_them_where_they_answer() {
     let spec = serde_saphyr::from_str::<Value>(&text).unwrap()["spec"].clone();
     assert_eq!(spec["replicas"], 2, "one that works and one that stands by");
     assert!(spec["strategy"].is_null(), "they hand over by the lease");
+    let text = std::fs::read_to_string(folder().join("pod-disruption-budget.yaml")).unwrap();
+    let budget = serde_saphyr::from_str::<Value>(&text).unwrap()["spec"].clone();
+    assert_eq!((&budget["maxUnavailable"], &budget["selector"]), (&1.into(), &spec["selector"]));
+    let spread = &spec["template"]["spec"]["topologySpreadConstraints"][0];
+    assert_eq!(spread["labelSelector"], spec["selector"]);
     let pod = &spec["template"]["spec"];
     assert_eq!(pod["securityContext"]["runAsNonRoot"], true);
     let container = &pod["containers"][0];

@@ -293,6 +293,56 @@ fn a_lease_is_given_up_also_when_the_answer_to_its_last_renewal_is_lost() {
 }
 
 #[test]
+fn one_renewal_may_fail_also_by_a_lost_answer() {
+    on_paused_time(|| async {
+        let mut election = Election::new(0);
+        election.start();
+        election.pass(Duration::from_secs(1)).await;
+        // Nothing is heard of it for as long as a request may take, and then it lands.
+        let held = FaultRule::new(Fault::Hold).resource("leases").verb(Verb::Update).times(1);
+        election.server.add_fault(held);
+        let renewals = election.server.count_requests(Verb::Update, "leases");
+        while election.server.count_requests(Verb::Update, "leases") == renewals {
+            election.pass(LOOK).await;
+        }
+        election.pass(TIMES.renew_deadline / 2 + LOOK).await;
+        assert!(election.server.release_held());
+        for _ in 0..60 {
+            election.pass(Duration::from_secs(1)).await;
+            assert_eq!(election.leaders(), ["process-1"], "{}", election.trace.join("\n"));
+        }
+    });
+}
+
+#[test]
+fn a_lease_that_was_taken_without_an_answer_is_taken_at_the_next_look() {
+    for fault in [Fault::LoseAnswer, Fault::TimeOutAfter] {
+        on_paused_time(move || async move {
+            let mut election = Election::new(0);
+            election.server.add_fault(FaultRule::new(fault).resource("leases").verb(Verb::Create).times(1));
+            election.start();
+            election.pass(TIMES.retry_period * 2).await;
+            assert_eq!(election.leaders(), ["process-1"]);
+        });
+    }
+}
+
+#[test]
+fn who_is_told_to_end_while_it_looks_does_not_take_the_lease() {
+    on_paused_time(|| async {
+        let mut election = Election::new(0);
+        let slow = Fault::Delay(Duration::from_secs(2));
+        election.server.add_fault(FaultRule::new(slow).resource("leases").verb(Verb::Get).times(1));
+        election.start();
+        election.pass(Duration::from_secs(1)).await;
+        election.processes[0].wanted.no_longer();
+        election.pass(Duration::from_secs(4)).await;
+        assert!(election.processes[0].running.stopper().is_finished());
+        assert!(election.server.get_object("Lease", "system", "controller").is_none());
+    });
+}
+
+#[test]
 fn who_cannot_look_at_the_lease_says_so_until_it_can() {
     on_paused_time(|| async {
         let server = server();
@@ -330,5 +380,6 @@ fn who_cannot_look_at_the_lease_says_so_until_it_can() {
             assert!(told.iter().all(says), "{told:?}");
         }
         assert!(looks.await.unwrap(), "it is taken in the end");
+        assert_eq!(told.lock().unwrap().last(), Some(&None));
     });
 }

@@ -45,10 +45,10 @@ fn took_it_after_the_last_write_of(world: &World, who: &str) {
     assert!(last < taken, "{who} wrote at {last}, and another process leads since {taken}");
 }
 
-/// Manifests are taken in after a second.
-fn slow_pushes(world: &World) {
-    world.store.set_faults(|info| match info.operation {
-        RegistryOperation::PutManifest => Fault::Latency(Duration::from_secs(1)),
+/// Manifests are taken in after some seconds.
+fn slow_pushes(world: &World, seconds: u64) {
+    world.store.set_faults(move |info| match info.operation {
+        RegistryOperation::PutManifest => Fault::Latency(Duration::from_secs(seconds)),
         _ => Fault::None,
     });
 }
@@ -114,7 +114,7 @@ pub fn the_work_of_a_process_that_was_killed_is_taken_up_when_its_lease_is_over(
 pub fn a_process_that_is_told_to_end_while_it_pushes_hands_over_what_it_did_not_do(kind: Kind) {
     let Some(world) = World::new(kind, "busy") else { return };
     let [mut first, second] = two(&world);
-    slow_pushes(&world);
+    slow_pushes(&world, 1);
     world.install_examples();
     until_it_pushes(&world, &first);
     first.signal("-TERM");
@@ -131,9 +131,16 @@ pub fn a_process_that_was_stopped_for_longer_than_its_lease_writes_nothing_when_
     let Some(world) = World::new(kind, "halted") else { return };
     let [mut first, second] = two(&world);
     // Its jobs are in the middle of their pushes; the answers come while it stands still, and lie there when it wakes.
-    slow_pushes(&world);
+    // Nothing else is under way: what was given to a connection before would still be sent.
+    slow_pushes(&world, 4);
     world.install_examples();
     until_it_pushes(&world, &first);
+    let mut before = 0;
+    world.until("it does nothing but push", Some(&first.log), || {
+        let last = std::mem::replace(&mut before, world.asked("first").len());
+        world.pause(Duration::from_millis(400));
+        last == before
+    });
     first.signal("-STOP");
     until_it_says(&world, &second, "ok");
     world.store.clear_faults();
@@ -155,7 +162,7 @@ pub fn a_process_that_cannot_renew_its_lease_ends_before_another_begins(kind: Ki
     let proxy = Proxy::start(&world, "first");
     let mut first = world.run_with(&proxy.kubeconfig, &SHORT);
     until_it_says(&world, &first, "ok");
-    slow_pushes(&world);
+    slow_pushes(&world, 1);
     world.install_examples();
     until_it_pushes(&world, &first);
     // The API server is away, for this process only; the registry is not.
@@ -182,7 +189,7 @@ pub fn a_process_whose_lease_is_taken_by_hand_ends(kind: Kind) {
     let mut first = world.run("first", &SHORT);
     until_it_says(&world, &first, "ok");
     // Its jobs are in the middle of their pushes, and would go on when the registry answers.
-    slow_pushes(&world);
+    slow_pushes(&world, 1);
     world.install_examples();
     until_it_pushes(&world, &first);
     world.patch(&lease(&world), &json!({ "spec": { "holderIdentity": "somebody" } }));

@@ -107,7 +107,8 @@ impl Asked {
 /// What a cluster and a registry are to the program.
 pub struct World {
     api: Api,
-    client: Client,
+    /// May do everything.
+    pub client: Client,
     /// The registry.
     pub store: RegistryStore,
     /// The registry's host.

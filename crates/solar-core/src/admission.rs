@@ -1,6 +1,6 @@
 //! Who gets a render slot: first come, first served, and namespaces take turns.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,7 +15,11 @@ const KEPT_FOR: Duration = Duration::from_secs(1);
 pub struct Admissions {
     slots: usize,
     in_use: usize,
-    waiting: BTreeMap<Arc<str>, VecDeque<ObjectName>>,
+    /// Each namespace's line, by number: whoever came later has the higher one.
+    waiting: BTreeMap<Arc<str>, BTreeMap<u64, ObjectName>>,
+    /// The number of everybody who stands in line.
+    numbers: BTreeMap<ObjectName, u64>,
+    last_number: u64,
     last: Option<Arc<str>>,
     /// Slots kept for those who were woken, until when.
     kept: BTreeMap<ObjectName, Moment>,
@@ -36,9 +40,11 @@ impl Admissions {
             self.in_use += 1;
             return true;
         }
-        let line = self.waiting.entry(who.namespace.clone()).or_default();
-        if !line.contains(who) {
-            line.push_back(who.clone());
+        if !self.numbers.contains_key(who) {
+            self.last_number += 1;
+            self.numbers.insert(who.clone(), self.last_number);
+            let line = self.waiting.entry(who.namespace.clone()).or_default();
+            line.insert(self.last_number, who.clone());
         }
         false
     }
@@ -54,8 +60,9 @@ impl Admissions {
     /// `who` waits no more.
     pub fn forget(&mut self, who: &ObjectName) {
         self.kept.remove(who);
+        let Some(number) = self.numbers.remove(who) else { return };
         if let Some(line) = self.waiting.get_mut(&who.namespace) {
-            line.retain(|waiting| waiting != who);
+            line.remove(&number);
             if line.is_empty() {
                 self.waiting.remove(&who.namespace);
             }
@@ -64,7 +71,7 @@ impl Admissions {
 
     /// How many stand in line.
     pub fn waiting(&self) -> usize {
-        self.waiting.values().map(VecDeque::len).sum()
+        self.numbers.len()
     }
 
     fn next(&mut self) -> Option<ObjectName> {
@@ -76,11 +83,12 @@ impl Admissions {
         let namespace = after.or_else(|| self.waiting.iter().next())?.0.clone();
         self.last = Some(namespace.clone());
         let line = self.waiting.get_mut(&namespace)?;
-        let next = line.pop_front();
+        let (_, next) = line.pop_first()?;
         if line.is_empty() {
             self.waiting.remove(&namespace);
         }
-        next
+        self.numbers.remove(&next);
+        Some(next)
     }
 }
 
@@ -104,6 +112,24 @@ mod tests {
         assert!(pool.take(&task("a", "2"), t(1)));
         assert_eq!(pool.give_back(t(2)), Some(task("a", "3")));
         assert!(pool.take(&task("a", "4"), t(3)), "3 did not come within a second");
+    }
+
+    #[test]
+    fn whoever_is_refused_again_keeps_its_place_and_whoever_leaves_loses_it() {
+        let mut pool = Admissions::new(1);
+        let now = Duration::ZERO;
+        for name in ["1", "2", "3", "4", "2"] {
+            pool.take(&task("a", name), now);
+        }
+        assert_eq!(pool.waiting(), 3);
+        pool.forget(&task("a", "3"));
+        pool.take(&task("a", "3"), now);
+        let mut woken = Vec::new();
+        while let Some(next) = pool.give_back(now) {
+            assert!(pool.take(&next, now), "its slot is kept");
+            woken.push(next.name.to_string());
+        }
+        assert_eq!((woken, pool.waiting()), (vec!["2".into(), "4".into(), "3".into()], 0));
     }
 
     #[test]

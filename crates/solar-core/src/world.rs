@@ -1,6 +1,7 @@
 //! Everything that is known, as tables of records with indexes by reference.
 //!
-//! The watches write it, passes read it. No lookup walks a table: what refers to an object is found by [`IndexKey`].
+//! The watches write it, passes read it. No lookup walks a table: what refers to an object is found by [`IndexKey`], and
+//! the RenderBindings whose owner is amiss by [`World::strays`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -51,7 +52,7 @@ pub enum IndexKey {
     Namespace(Arc<str>),
 }
 
-/// Records of one kind.
+/// Records of one kind; written by [`World::insert`] and [`World::remove`].
 #[derive(Debug)]
 pub struct Table<R> {
     rows: BTreeMap<ObjectName, Arc<R>>,
@@ -95,9 +96,7 @@ impl<R: Record> Table<R> {
         self.rows.is_empty()
     }
 
-    /// Puts `record` in the place of the one of its name, which is returned.
-    pub fn insert(&mut self, record: R) -> Option<Arc<R>> {
-        let record = Arc::new(record);
+    fn insert(&mut self, record: Arc<R>) -> Option<Arc<R>> {
         let name = record.meta().name.clone();
         let old = self.rows.insert(name.clone(), record.clone());
         if let Some(old) = &old {
@@ -109,8 +108,7 @@ impl<R: Record> Table<R> {
         old
     }
 
-    /// Takes out the record of `name`.
-    pub fn remove(&mut self, name: &ObjectName) -> Option<Arc<R>> {
+    fn remove(&mut self, name: &ObjectName) -> Option<Arc<R>> {
         let old = self.rows.remove(name)?;
         self.unindex(&old);
         Some(old)
@@ -155,40 +153,137 @@ pub struct World {
     pub render_artifacts: Table<RenderArtifactRecord>,
     /// RenderBindings.
     pub render_bindings: Table<RenderBindingRecord>,
+    strays: Strays,
+}
+
+impl World {
+    /// Puts `record` in the place of the one of its name, which is returned.
+    pub fn insert<R: Kept>(&mut self, record: R) -> Option<Arc<R>> {
+        let record = Arc::new(record);
+        let old = R::table_mut(self).insert(record.clone());
+        R::changed(self, old.as_deref(), Some(&record));
+        old
+    }
+
+    /// Takes out the record of `name`.
+    pub fn remove<R: Kept>(&mut self, name: &ObjectName) -> Option<Arc<R>> {
+        let old = R::table_mut(self).remove(name)?;
+        R::changed(self, Some(&old), None);
+        Some(old)
+    }
+
+    /// The RenderBindings of `artifact` that are stray, by name. It costs as much as there are of them, however many
+    /// bindings there are.
+    pub fn strays(&self, artifact: &ObjectName) -> impl Iterator<Item = &Arc<RenderBindingRecord>> {
+        let names = self.strays.0.get(artifact).into_iter().flatten();
+        names.filter_map(|name| self.render_bindings.get(name))
+    }
+
+    /// Whether the Target that owns `binding` is not known, or is another one of the same name.
+    pub fn is_stray(&self, binding: &RenderBindingRecord) -> bool {
+        if binding.owner_kind.as_ref() != "Target" {
+            return false;
+        }
+        match (self.targets.get(&binding.owner), &binding.controller) {
+            (None, _) => true,
+            (Some(owner), Some(controller)) => controller.uid != owner.meta.uid,
+            (Some(_), None) => false,
+        }
+    }
+}
+
+/// The stray RenderBindings of each RenderArtifact that has any.
+#[derive(Debug, Default)]
+struct Strays(BTreeMap<ObjectName, BTreeSet<ObjectName>>);
+
+impl Strays {
+    fn add(&mut self, binding: &RenderBindingRecord) {
+        self.0.entry(binding.artifact.clone()).or_default().insert(binding.meta.name.clone());
+    }
+
+    fn drop(&mut self, binding: &RenderBindingRecord) {
+        if let Some(names) = self.0.get_mut(&binding.artifact) {
+            names.remove(&binding.meta.name);
+            if names.is_empty() {
+                self.0.remove(&binding.artifact);
+            }
+        }
+    }
 }
 
 /// Gives the table of a record's kind, so that code can be generic over kinds.
-pub trait Kept: Record + Sized {
+pub trait Kept: Record + Sized + sealed::Written {
     /// The kind's table in `world`.
     fn table(world: &World) -> &Table<Self>;
-    /// The kind's table in `world`, to write.
-    fn table_mut(world: &mut World) -> &mut Table<Self>;
+}
+
+mod sealed {
+    use super::{Table, World};
+
+    /// Keeps writing to [`World::insert`](super::World::insert) and [`World::remove`](super::World::remove), so that
+    /// nothing that is derived from several tables falls behind.
+    pub trait Written: Sized {
+        /// The kind's table in `world`.
+        fn table_mut(world: &mut World) -> &mut Table<Self>;
+        /// Called after each change, with `world` as it is now.
+        fn changed(world: &mut World, old: Option<&Self>, new: Option<&Self>);
+    }
+}
+
+fn target_changed(world: &mut World, old: Option<&TargetRecord>, new: Option<&TargetRecord>) {
+    if old.map(|target| &target.meta.uid) == new.map(|target| &target.meta.uid) {
+        return;
+    }
+    let Some(target) = new.or(old) else { return };
+    let owned = world.render_bindings.by(&IndexKey::Owner(target.meta.name.clone()));
+    let owned: Vec<_> = owned.map(|binding| (binding.clone(), world.is_stray(binding))).collect();
+    for (binding, stray) in owned {
+        if stray { world.strays.add(&binding) } else { world.strays.drop(&binding) }
+    }
+}
+
+fn render_binding_changed(
+    world: &mut World,
+    old: Option<&RenderBindingRecord>,
+    new: Option<&RenderBindingRecord>,
+) {
+    if let Some(old) = old {
+        world.strays.drop(old);
+    }
+    if let Some(new) = new.filter(|new| world.is_stray(new)) {
+        world.strays.add(new);
+    }
 }
 
 macro_rules! kept {
-    ($($record:ty => $table:ident),* $(,)?) => {
+    ($($record:ty => $table:ident $(, then $changed:ident)?);* $(;)?) => {
         $(impl Kept for $record {
             fn table(world: &World) -> &Table<Self> {
                 &world.$table
             }
+        }
+        impl sealed::Written for $record {
             fn table_mut(world: &mut World) -> &mut Table<Self> {
                 &mut world.$table
+            }
+            fn changed(_world: &mut World, _old: Option<&Self>, _new: Option<&Self>) {
+                $($changed(_world, _old, _new);)?
             }
         })*
     };
 }
 
 kept! {
-    TargetRecord => targets,
-    ReleaseRecord => releases,
-    ReleaseBindingRecord => release_bindings,
-    ComponentRecord => components,
-    ComponentVersionRecord => component_versions,
-    RegistryRecord => registries,
-    RegistryBindingRecord => registry_bindings,
-    ProfileRecord => profiles,
-    GrantRecord => grants,
-    RenderTaskRecord => render_tasks,
-    RenderArtifactRecord => render_artifacts,
-    RenderBindingRecord => render_bindings,
+    TargetRecord => targets, then target_changed;
+    ReleaseRecord => releases;
+    ReleaseBindingRecord => release_bindings;
+    ComponentRecord => components;
+    ComponentVersionRecord => component_versions;
+    RegistryRecord => registries;
+    RegistryBindingRecord => registry_bindings;
+    ProfileRecord => profiles;
+    GrantRecord => grants;
+    RenderTaskRecord => render_tasks;
+    RenderArtifactRecord => render_artifacts;
+    RenderBindingRecord => render_bindings, then render_binding_changed;
 }

@@ -48,6 +48,8 @@ pub enum Finding {
     Sighted(Sighting),
     /// No attempt was made to delete the tag: something else is so than when it was decided upon.
     NotTried,
+    /// No attempt was made to delete the tag: the API server did not say whether it may be.
+    NotConfirmed(ApiError),
     /// An attempt to delete the tag.
     CleanedUp {
         /// The artifact's uid.
@@ -63,9 +65,6 @@ pub enum CleanupFailure {
     /// Registry, grant or Secret.
     #[error(transparent)]
     Access(#[from] AccessError),
-    /// Whether a binding is left could not be read.
-    #[error("it could not be confirmed that no RenderBinding is left: {0}")]
-    Unconfirmed(ApiError),
     /// The registry.
     #[error(transparent)]
     Untag(#[from] UntagError),
@@ -81,7 +80,7 @@ impl CleanupFailure {
             Self::Access(AccessError::Api(_)) => CleanupProblem::Other,
             Self::Access(_) => CleanupProblem::NoCredentials,
             Self::Untag(error) if error.is_definite_refusal() => CleanupProblem::Refused,
-            Self::Untag(_) | Self::Unconfirmed(_) | Self::TimedOut => CleanupProblem::Other,
+            Self::Untag(_) | Self::TimedOut => CleanupProblem::Other,
         }
     }
 }
@@ -178,7 +177,7 @@ async fn clean_up(
     let artifact = match still_unbound(&shared, &artifact.meta).await {
         Ok(Some(artifact)) => artifact,
         Ok(None) => return Finding::NotTried,
-        Err(error) => return Finding::CleanedUp { uid, result: Err(CleanupFailure::Unconfirmed(error)) },
+        Err(error) => return Finding::NotConfirmed(error),
     };
     // What is known is taken along, and put back whatever happens: also when this errand is dropped in mid-air.
     let known = lock(&progress).clone();
@@ -200,7 +199,8 @@ async fn still_unbound(shared: &Shared, meta: &Meta) -> Result<Option<RenderArti
     };
     // Read last: a binding comes before its artifact.
     let bindings = bindings_of(shared, &meta.name).await?;
-    Ok(bindings.is_empty().then_some(artifact))
+    let has_twin = || artifact::twin(&shared.cache.read(), &artifact).is_some();
+    Ok((bindings.is_empty() && !has_twin()).then_some(artifact))
 }
 
 struct Carried {
@@ -278,6 +278,12 @@ pub(super) async fn take_in(pass: &mut Pass<RenderArtifactKind>) -> Result<(), P
         }
         // This pass reads anew before it decides.
         Finding::NotTried => Ok(()),
+        Finding::NotConfirmed(error) => {
+            // What the registry said of an earlier attempt still holds.
+            let (now, jitter) = (pass.now(), pass.rng.f64());
+            retry_cleanup(&mut pass.memory().core, now, jitter);
+            Err(error.into())
+        }
         Finding::CleanedUp { uid, result } => {
             // Whatever has become of the artifact meanwhile: the tag is the same.
             note_unanswered(pass);
@@ -320,12 +326,14 @@ async fn looked(
                     let chart = layout::chart_url(&artifact.base_url, &artifact.repository, &artifact.tag);
                     tracing::warn!(artifact = %artifact.meta.name, chart, found, pushed, "a tag does not hold what was pushed");
                 }
-                // Only now it counts as looked at: the owners learn that their chart has to be pushed again. Should the
-                // write fail, the next look does not wait for the regular time.
-                pass.memory().core.check_at = Some(pass.now());
+                // Only when that is written it counts as looked at: the owners learn that their chart has to be pushed
+                // again.
                 let wanted = RenderArtifactStatus { digest: None, ..artifact.status.clone() };
-                write_status(pass, artifact, &wanted).await?;
-                pass.memory().core.check_at = None;
+                if let Err(error) = write_status(pass, artifact, &wanted).await {
+                    let (now, jitter) = (pass.now(), pass.rng.f64());
+                    fail_look(&mut pass.memory().core, now, jitter);
+                    return Err(error);
+                }
             }
             let mut memory = pass.memory();
             memory.core.look_failures = 0;
@@ -458,11 +466,15 @@ fn fail_cleanup(
     now: Moment,
     jitter: f64,
 ) {
+    retry_cleanup(memory, now, jitter);
+    memory.cleanup.cause = Some(cause);
+    memory.cleanup.problem = Some(problem);
+}
+
+fn retry_cleanup(memory: &mut ArtifactMemory, now: Moment, jitter: f64) {
     let wait = backoff::delay(memory.cleanup.failures, RETRY_BASE, RETRY_CAP, jitter);
     memory.cleanup.failures += 1;
     memory.cleanup.retry_at = Some(now + wait);
-    memory.cleanup.cause = Some(cause);
-    memory.cleanup.problem = Some(problem);
 }
 
 fn fail_look(memory: &mut ArtifactMemory, now: Moment, jitter: f64) {

@@ -60,7 +60,7 @@ impl Cache {
         let old = R::table(&world).get(&name).cloned();
         record.entering(old.as_deref(), live);
         let keeper = keeper_of_status(old.as_deref(), &record);
-        R::table_mut(&mut world).insert(record);
+        world.insert(record);
         let mut concerned = Concerned::new();
         let new = R::table(&world).get(&name).cloned();
         R::concerned(&world, old.as_deref(), new.as_deref(), &mut concerned);
@@ -71,7 +71,7 @@ impl Cache {
     pub fn remove<R: Routed>(&self, name: &ObjectName) -> Concerned {
         let mut world = self.write();
         let mut concerned = Concerned::new();
-        if let Some(old) = R::table_mut(&mut world).remove(name) {
+        if let Some(old) = world.remove::<R>(name) {
             R::concerned(&world, Some(&old), None, &mut concerned);
         }
         concerned

@@ -104,8 +104,11 @@ impl Elector {
         let (mut looked, mut is_troubled) = (None, false);
         while wanted.is_wanted() {
             let now = self.clock.elapsed();
-            let wait = match self.look(&mut candidate, &mut told).await {
-                Ok(Ok(taken)) => return Some(taken),
+            let wait = match self.look(wanted, &mut candidate, &mut told).await {
+                Ok(Ok(taken)) => {
+                    tell(None);
+                    return Some(taken);
+                }
                 Ok(Err(wait)) => {
                     looked = Some(now);
                     if std::mem::take(&mut is_troubled) {
@@ -134,13 +137,17 @@ impl Elector {
     /// One look, and the attempt that follows from it; or how long to wait.
     async fn look(
         &mut self,
+        wanted: &Wanted,
         candidate: &mut Candidate,
         told: &mut String,
     ) -> Result<Result<Taken, Duration>, Problem> {
         let lease = self.bounded(self.api.get_opt(&self.name.name)).await?;
         let read = lease.as_ref().map(seen);
         let holder = read.as_ref().map(|read| read.holder.clone()).unwrap_or_default();
-        let taken = match candidate.next(read, self.clock.elapsed(), &self.times) {
+        let step = candidate.next(read, self.clock.elapsed(), &self.times);
+        let taken = match step {
+            // It was taken, and the answer was lost. What it was taken from is not known any more.
+            LeaseStep::Wait(_) if holder == self.identity => Taken { clean: false },
             LeaseStep::Wait(wait) => {
                 if *told != holder {
                     tracing::info!(lease = %self.name, holder, "another process leads: this one stands by");
@@ -152,8 +159,11 @@ impl Elector {
             LeaseStep::Create => Taken { clean: false },
             LeaseStep::Take { clean } => Taken { clean },
         };
-        let wanted = self.held_by_this(lease);
-        match self.write(wanted).await {
+        if !wanted.is_wanted() {
+            return Ok(Err(Duration::ZERO));
+        }
+        let lease = self.held_by_this(lease);
+        match self.write(lease).await {
             Ok(()) => Ok(Ok(taken)),
             Err(Problem::Conflict | Problem::AlreadyExists) => Ok(Err(self.times.retry_period)),
             Err(problem) => Err(problem),
@@ -189,7 +199,14 @@ impl Elector {
             match self.write(lease).await {
                 Ok(()) => {}
                 Err(Problem::Conflict | Problem::NotFound) => match self.still_ours().await {
-                    Ok(true) => {}
+                    // At once: an answer that was lost has cost half of the deadline.
+                    Ok(true) => {
+                        if let Some(lease) = self.held.clone().map(|held| self.renewed(held))
+                            && let Err(problem) = self.write(lease).await
+                        {
+                            self.say(&problem);
+                        }
+                    }
                     Ok(false) => {
                         return Some(format!(
                             "the lease {} was taken by another process or deleted",

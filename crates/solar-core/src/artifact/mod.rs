@@ -13,7 +13,7 @@ mod view;
 pub use memory::{
     ArtifactMemory, ArtifactOptions, Cleanup, CleanupProblem, Sighting, Ticket, UNANSWERED_WRITE,
 };
-pub use next::{ArtifactStep, next};
+pub use next::{ArtifactStep, next, twin};
 pub use requests::{
     BindDecision, BindingChange, Owner, PushDecision, PushRequest, UnbindDecision, bind, binding_name,
     open_push, pin, release, unbind,

@@ -60,11 +60,9 @@ pub fn next(
 ) -> ArtifactStep {
     notice(view, memory, now);
     // Not by a binding whose Target is not there: in a backup that is restored it may come before its owner.
-    memory.seen_bound |= view.bindings.values().any(|binding| !is_stray(world, binding));
+    memory.seen_bound = memory.seen_bound || view.bindings.values().any(|binding| !world.is_stray(binding));
     // Before the owners: a watch that lags behind them must not keep the status from being written.
-    if let Some(step) =
-        owed_address(view).or_else(|| outdated_failure(view, memory)).or_else(|| settle_owners(world, view))
-    {
+    if let Some(step) = owed_address(view).or_else(|| settle_owners(view)) {
         return step;
     }
     let step = match &view.artifact {
@@ -86,7 +84,10 @@ pub fn next(
     }
     match (step, lag_deadline(memory)) {
         (ArtifactStep::Wait(_), Some(deadline)) if deadline <= now => ArtifactStep::Read,
-        (ArtifactStep::Wait(until), deadline) => ArtifactStep::Wait(earlier(until, deadline)),
+        // Last: a status that cannot be written holds up nothing else.
+        (ArtifactStep::Wait(until), deadline) => {
+            outdated_failure(view, memory).unwrap_or_else(|| ArtifactStep::Wait(earlier(until, deadline)))
+        }
         (step, _) => step,
     }
 }
@@ -127,22 +128,9 @@ fn outdated_failure(view: &View<'_>, memory: &ArtifactMemory) -> Option<Artifact
 }
 
 /// A binding whose owner the watch does not know, or knows under another uid, is checked by API.
-fn settle_owners(world: &World, view: &View<'_>) -> Option<ArtifactStep> {
-    view.bindings
-        .values()
-        .find(|binding| !binding.meta.terminating && is_stray(world, binding))
-        .map(|binding| ArtifactStep::CheckOwner(binding.clone()))
-}
-
-fn is_stray(world: &World, binding: &RenderBindingRecord) -> bool {
-    if binding.owner_kind.as_ref() != "Target" {
-        return false;
-    }
-    match (world.targets.get(&binding.owner), &binding.controller) {
-        (None, _) => true,
-        (Some(owner), Some(controller)) => controller.uid != owner.meta.uid,
-        (Some(_), None) => false,
-    }
+fn settle_owners(view: &View<'_>) -> Option<ArtifactStep> {
+    let stray = view.bindings.strays().find(|binding| !binding.meta.terminating)?;
+    Some(ArtifactStep::CheckOwner(stray.clone()))
 }
 
 fn living(
@@ -232,7 +220,7 @@ fn terminating(
 
 /// Another artifact that stands for the same tag and stays: an earlier manager has spelt the host otherwise, or a person
 /// made it.
-fn twin(world: &World, artifact: &RenderArtifactRecord) -> Option<ObjectName> {
+pub fn twin(world: &World, artifact: &RenderArtifactRecord) -> Option<ObjectName> {
     let name = &artifact.meta.name;
     let key = IndexKey::Repository(name.namespace.clone(), artifact.repository.clone());
     let is_twin = |other: &RenderArtifactRecord| {

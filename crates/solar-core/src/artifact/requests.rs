@@ -163,8 +163,8 @@ pub struct UnbindDecision {
 
 /// Decides an Unbind: the surviving bindings take over the artifact's Registry before the leaving ones go.
 ///
-/// All go that the asker holds, whatever their names, for the asker may be waiting until none is left: those of its uid,
-/// and those that name it in their spec and nobody as their controller. What another uid holds stays.
+/// All go whose spec names the asker, whatever their own names, for the asker may be waiting until none is left; but not
+/// those that another uid controls.
 pub fn unbind(view: &View<'_>, memory: &mut ArtifactMemory, owner: &Owner, now: Moment) -> UnbindDecision {
     notice(view, memory, now);
     let leaving = view.bindings.of_owner(&owner.target).filter(|binding| match &binding.controller {

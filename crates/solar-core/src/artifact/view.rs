@@ -7,7 +7,7 @@ use super::memory::ArtifactMemory;
 use crate::object::ObjectName;
 use crate::overlay::settle;
 use crate::record::{RenderArtifactRecord, RenderBindingRecord};
-use crate::world::{IndexKey, Table, World};
+use crate::world::{IndexKey, World};
 
 /// One consistent look at an artifact and its bindings.
 #[derive(Debug)]
@@ -23,8 +23,7 @@ impl<'w> View<'w> {
     /// writes, however many bindings there are.
     pub fn of(world: &'w World, name: &ObjectName, memory: &mut ArtifactMemory) -> Self {
         let artifact = settle(world.render_artifacts.get(name), &mut memory.own_artifact);
-        let mut bindings =
-            Bindings { table: &world.render_bindings, artifact: name.clone(), own: BTreeMap::new() };
+        let mut bindings = Bindings { world, artifact: name.clone(), own: BTreeMap::new() };
         for (binding, entry) in std::mem::take(&mut memory.own_bindings) {
             let mut entry = Some(entry);
             let settled = settle(bindings.watched(&binding), &mut entry);
@@ -41,7 +40,7 @@ impl<'w> View<'w> {
 /// request must not walk over all.
 #[derive(Debug)]
 pub struct Bindings<'w> {
-    table: &'w Table<RenderBindingRecord>,
+    world: &'w World,
     artifact: ObjectName,
     /// Those that the watch does not know as they are; `None`: gone.
     own: BTreeMap<Arc<str>, Option<Arc<RenderBindingRecord>>>,
@@ -49,7 +48,7 @@ pub struct Bindings<'w> {
 
 impl<'w> Bindings<'w> {
     fn watched(&self, name: &Arc<str>) -> Option<&'w Arc<RenderBindingRecord>> {
-        let found = self.table.get(&self.artifact.sibling(name.clone()));
+        let found = self.world.render_bindings.get(&self.artifact.sibling(name.clone()));
         found.filter(|binding| binding.artifact == self.artifact)
     }
 
@@ -78,6 +77,13 @@ impl<'w> Bindings<'w> {
         all.chain(self.own.values().flatten()).filter(move |binding| binding.owner == *owner)
     }
 
+    /// Those that are [stray](World::is_stray). It costs as much as there are of them, and own writes.
+    pub fn strays(&self) -> impl Iterator<Item = &Arc<RenderBindingRecord>> {
+        let watched = self.world.strays(&self.artifact);
+        let own = self.own.values().flatten().filter(|binding| self.world.is_stray(binding));
+        watched.filter(|binding| !self.own.contains_key(&binding.meta.name.name)).chain(own)
+    }
+
     /// The one with the lowest name that `is_it`.
     pub fn first(&self, is_it: impl Fn(&RenderBindingRecord) -> bool) -> Option<&Arc<RenderBindingRecord>> {
         let mut watched = self.under(&IndexKey::Artifact(self.artifact.clone()));
@@ -91,6 +97,6 @@ impl<'w> Bindings<'w> {
         &'s self,
         key: &IndexKey,
     ) -> impl Iterator<Item = &'s Arc<RenderBindingRecord>> + use<'s, 'w> {
-        self.table.by(key).filter(|binding| !self.own.contains_key(&binding.meta.name.name))
+        self.world.render_bindings.by(key).filter(|binding| !self.own.contains_key(&binding.meta.name.name))
     }
 }

@@ -182,14 +182,14 @@ impl Model {
         let uid = format!("uid-{}", self.count());
         let mut record = TargetRecord::from(&target("edge", name, "charts"));
         record.meta.uid = uid.as_str().into();
-        self.world.targets.insert(record);
+        self.world.insert(record);
         self.uids.insert(name, uid);
     }
 
     fn drop_target(&mut self, name: &'static str) {
         self.uids.remove(name);
         self.wants.insert(name, false);
-        self.world.targets.remove(&ObjectName::new("edge", name));
+        self.world.remove::<TargetRecord>(&ObjectName::new("edge", name));
     }
 
     fn ask(&mut self, name: &'static str) {
@@ -666,8 +666,8 @@ impl Model {
     fn show(&mut self, kind: usize) {
         if kind == 0 {
             match &self.artifacts[self.seen[0]] {
-                Some(artifact) => drop(self.world.render_artifacts.insert(artifact.clone())),
-                None => drop(self.world.render_artifacts.remove(&name())),
+                Some(artifact) => drop(self.world.insert(artifact.clone())),
+                None => drop(self.world.remove::<RenderArtifactRecord>(&name())),
             }
             return;
         }
@@ -677,8 +677,8 @@ impl Model {
                 artifact::binding_name(&name().name, &ObjectName::new("edge", target)),
             );
             match self.bindings[self.seen[1]].get(&binding.name) {
-                Some(record) => drop(self.world.render_bindings.insert(record.clone())),
-                None => drop(self.world.render_bindings.remove(&binding)),
+                Some(record) => drop(self.world.insert(record.clone())),
+                None => drop(self.world.remove::<RenderBindingRecord>(&binding)),
             }
         }
     }

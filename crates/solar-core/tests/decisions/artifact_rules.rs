@@ -9,7 +9,7 @@ use solar_core::artifact::{
 };
 use solar_core::object::ObjectName;
 use solar_core::overlay::{Own, settle};
-use solar_core::record::{RenderArtifactRecord, RenderBindingRecord};
+use solar_core::record::{RenderArtifactRecord, RenderBindingRecord, TargetRecord};
 use solar_core::target::Coordinates;
 use solar_core::world::World;
 
@@ -588,7 +588,7 @@ fn the_charts_address_is_written_though_the_watch_does_not_know_an_owner() {
     let mut fresh = an_artifact();
     fresh.status = None;
     let mut world = world(Some(&fresh), &[a_binding("berlin", "charts")]);
-    world.targets.remove(&ObjectName::new("edge", "berlin"));
+    world.remove::<TargetRecord>(&ObjectName::new("edge", "berlin"));
     let step = next(&world, &mut ArtifactMemory::default(), seconds(0));
     assert!(matches!(step, ArtifactStep::SetChartUrl(_)), "{step:?}");
 }
@@ -645,7 +645,7 @@ fn a_stray_binding_is_one_whose_target_is_unknown_or_has_another_uid() {
         let record = Arc::new(RenderBindingRecord::from(&binding));
         let mut world = world(Some(&an_artifact()), &[binding]);
         if !owner_known {
-            world.targets.remove(&ObjectName::new("edge", "berlin"));
+            world.remove::<TargetRecord>(&ObjectName::new("edge", "berlin"));
         }
         let wanted = if stray { ArtifactStep::CheckOwner(record) } else { ArtifactStep::Wait(None) };
         assert_eq!(next(&world, &mut ArtifactMemory::default(), seconds(0)), wanted, "row {number}");
@@ -655,7 +655,7 @@ fn a_stray_binding_is_one_whose_target_is_unknown_or_has_another_uid() {
 #[test]
 fn a_stray_binding_is_checked_though_its_artifact_is_gone() {
     let mut world = world(None, &[a_binding("berlin", "charts")]);
-    world.targets.remove(&ObjectName::new("edge", "berlin"));
+    world.remove::<TargetRecord>(&ObjectName::new("edge", "berlin"));
     let step = next(&world, &mut ArtifactMemory::default(), seconds(0));
     assert!(matches!(step, ArtifactStep::CheckOwner(_)), "{step:?}");
 }
@@ -765,7 +765,7 @@ fn a_tag_without_a_digest_is_not_looked_at_nor_any_where_looks_are_switched_off(
 #[test]
 fn a_binding_without_its_target_does_not_end_the_grace_of_an_artifact() {
     let mut lonely = world(Some(&an_artifact()), &[a_binding("berlin", "charts")]);
-    lonely.targets.remove(&owner("berlin").target);
+    lonely.remove::<TargetRecord>(&owner("berlin").target);
     let mut memory = ArtifactMemory::default();
     let step = next(&lonely, &mut memory, seconds(10));
     assert!(matches!(step, ArtifactStep::CheckOwner(_)), "{step:?}");

@@ -94,11 +94,11 @@ pub fn a_binding(target: &str, registry: &str) -> api::RenderBinding {
 pub fn world(artifact: Option<&api::RenderArtifact>, bindings: &[api::RenderBinding]) -> World {
     let mut world = World::default();
     if let Some(artifact) = artifact {
-        world.render_artifacts.insert(RenderArtifactRecord::from(artifact));
+        world.insert(RenderArtifactRecord::from(artifact));
     }
     for binding in bindings {
-        world.render_bindings.insert(RenderBindingRecord::from(binding));
-        world.targets.insert(TargetRecord::from(&target("edge", &binding.spec.owner_name, "charts")));
+        world.insert(RenderBindingRecord::from(binding));
+        world.insert(TargetRecord::from(&target("edge", &binding.spec.owner_name, "charts")));
     }
     world
 }
@@ -363,7 +363,13 @@ fn what_is_said_of_a_failed_clean_up_goes_when_the_tag_is_in_use() {
     let forget = ArtifactStep::ForgetCleanupFailure;
     assert_eq!(step(an_artifact(), &bound, |_| {}), forget, "it lives");
     assert_eq!(step(an_artifact(), &[], |_| {}), forget, "it lives, and nobody has tried to delete the tag");
-    assert_eq!(step(terminating(), &bound, |_| {}), forget, "it is held again");
+    let seen = |memory: &mut ArtifactMemory| {
+        let uid = RenderArtifactRecord::from(&terminating()).meta.uid;
+        memory.known_since = Some((uid.clone(), seconds(0)));
+        (memory.announced, memory.looked) = (Some(uid.clone()), Some(uid));
+    };
+    assert_eq!(step(terminating(), &bound, |_| {}), ArtifactStep::AnnounceKept, "nothing waits for it");
+    assert_eq!(step(terminating(), &bound, seen), forget, "it is held again");
     assert_eq!(step(terminating(), &[], |_| {}), ArtifactStep::CleanUp, "it stands until the tag is gone");
     let cleaning = |memory: &mut ArtifactMemory| (memory.errand, memory.cleaning) = (true, true);
     assert_eq!(step(terminating(), &bound, cleaning), ArtifactStep::Wait(None), "who binds now is too late");
@@ -381,11 +387,11 @@ fn a_tag_that_another_artifact_stands_for_is_left_to_that_one() {
     };
     let step = |twin: RenderArtifactRecord, bound: bool| {
         let mut world = world(Some(&terminating()), &[]);
-        world.render_artifacts.insert(twin);
+        world.insert(twin);
         if bound {
             let mut binding = a_binding("berlin", "charts");
             binding.spec.render_artifact_ref.name = "twin".into();
-            world.render_bindings.insert(RenderBindingRecord::from(&binding));
+            world.insert(RenderBindingRecord::from(&binding));
         }
         next(&world, &mut ArtifactMemory { confirmed: true, ..ArtifactMemory::default() }, seconds(0))
     };
@@ -414,7 +420,7 @@ fn a_binding_whose_owner_is_unknown_or_another_is_checked_by_api() {
     let binding = a_binding("berlin", "charts");
     let record = std::sync::Arc::new(RenderBindingRecord::from(&binding));
     let mut unknown = world(Some(&an_artifact()), std::slice::from_ref(&binding));
-    unknown.targets.remove(&ObjectName::new("edge", "berlin"));
+    unknown.remove::<TargetRecord>(&ObjectName::new("edge", "berlin"));
     let step = next(&unknown, &mut ArtifactMemory::default(), seconds(0));
     assert_eq!(step, ArtifactStep::CheckOwner(record));
 }
@@ -430,9 +436,9 @@ fn own_writes_hold_against_an_older_watch_and_yield_to_a_newer_one() {
     let own = std::sync::Arc::new(written("7"));
     memory.own_artifact = Some(Own::Present { record: own.clone(), since: seconds(0) });
     let mut world = World::default();
-    world.render_artifacts.insert(written("6"));
+    world.insert(written("6"));
     assert_eq!(view(&world, &mut memory).artifact, Some(own));
-    world.render_artifacts.insert(written("8"));
+    world.insert(written("8"));
     assert_eq!(&*view(&world, &mut memory).artifact.unwrap().meta.resource_version, "8");
     assert!(memory.own_artifact.is_none(), "the watch has caught up");
 

@@ -258,8 +258,8 @@ fn times_are_one_interval_apart_whenever_they_are_asked_for() {
 fn world(host: Option<&str>) -> World {
     let mut world = World::default();
     if let Some(host) = host {
-        world.registries.insert(RegistryRecord::from(&registry("edge", "b-descriptors", host)));
-        world.registries.insert(RegistryRecord::from(&registry("edge", "a-descriptors", host)));
+        world.insert(RegistryRecord::from(&registry("edge", "b-descriptors", host)));
+        world.insert(RegistryRecord::from(&registry("edge", "a-descriptors", host)));
     }
     let spec = solar_api::ComponentSpec {
         scheme: "oci".into(),
@@ -267,7 +267,7 @@ fn world(host: Option<&str>) -> World {
         repository: "some/where/component-descriptors/acme.org/from-component".into(),
     };
     let component = solar_api::Component { metadata: meta("edge", "web"), spec };
-    world.components.insert(ComponentRecord::from(&component));
+    world.insert(ComponentRecord::from(&component));
     world
 }
 
@@ -306,9 +306,7 @@ fn the_name_is_what_stands_behind_the_segment_in_the_components_repository() {
             registry: "descriptors.example".into(),
             repository: repository.into(),
         };
-        world
-            .components
-            .insert(ComponentRecord::from(&solar_api::Component { metadata: meta("edge", "web"), spec }));
+        world.insert(ComponentRecord::from(&solar_api::Component { metadata: meta("edge", "web"), spec }));
         subject(&world, &version(|version| version.spec.component_name = None)).map(|found| found.repository)
     };
     for (repository, name) in [
@@ -330,7 +328,7 @@ fn the_name_is_what_stands_behind_the_segment_in_the_components_repository() {
 #[test]
 fn a_registry_of_another_namespace_is_none() {
     let mut world = world(None);
-    world.registries.insert(RegistryRecord::from(&registry("other", "r", "descriptors.example")));
+    world.insert(RegistryRecord::from(&registry("other", "r", "descriptors.example")));
     let finding = subject(&world, &version(|_| {})).unwrap_err();
     assert_eq!(finding.label(), "not_configured", "{finding:?}");
 }
@@ -349,10 +347,10 @@ fn the_mark_differs_with_the_registrys_spec_and_not_with_its_status() {
     let mut changed = registry("edge", "a-descriptors", "descriptors.example");
     changed.metadata.resource_version = Some("2".into());
     let mut told = world(Some("descriptors.example"));
-    told.registries.insert(RegistryRecord::from(&changed));
+    told.insert(RegistryRecord::from(&changed));
     assert_eq!(mark(&plain), mark(&told));
     changed.metadata.generation = Some(2);
-    told.registries.insert(RegistryRecord::from(&changed));
+    told.insert(RegistryRecord::from(&changed));
     assert_ne!(mark(&plain), mark(&told));
 }
 
@@ -615,7 +613,7 @@ fn a_registry_that_appears_changes_or_goes_is_heeded_at_once() {
     }
     let mut changed = registry("edge", "a-descriptors", "descriptors.example");
     changed.metadata.generation = Some(2);
-    play.world.registries.insert(RegistryRecord::from(&changed));
+    play.world.insert(RegistryRecord::from(&changed));
     assert!(play.asks(), "it changed");
     play.result(Finding::Present);
     play.world = world(None);
@@ -718,7 +716,7 @@ fn an_edited_version_asks_anew_only_for_another_host() {
     play.version.descriptor.namespace = Some("moved".into());
     play.version.meta.generation = 2;
     assert!(matches!(play.settle(), Step::Wait(_)), "it keeps its place");
-    play.world.registries.insert(RegistryRecord::from(&registry("edge", "c", "other.example")));
+    play.world.insert(RegistryRecord::from(&registry("edge", "c", "other.example")));
     play.version.descriptor.registry = Some("other.example".into());
     assert!(matches!(play.settle(), Step::Ask { host, .. } if *host == *"other.example"));
 }
@@ -796,7 +794,7 @@ fn begin_with_ten_thousand(began: Duration) {
 /// With Registries of two hosts, one of which ends as the other.
 fn both() -> World {
     let mut world = world(Some("descriptors.example"));
-    world.registries.insert(RegistryRecord::from(&registry("edge", "my", "my.descriptors.example")));
+    world.insert(RegistryRecord::from(&registry("edge", "my", "my.descriptors.example")));
     world
 }
 

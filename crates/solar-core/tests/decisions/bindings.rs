@@ -32,16 +32,16 @@ fn a_release_binding_says_whether_target_and_release_resolve() {
     let says = |world: &World| said(&binding::of_release(world, &here, None));
     let lost = "ReleaseResolved False NotFound";
     assert_eq!(says(&world), ["TargetResolved False NotFound", lost]);
-    world.targets.insert(TargetRecord::from(&target("edge", "berlin", "charts")));
+    world.insert(TargetRecord::from(&target("edge", "berlin", "charts")));
     assert_eq!(says(&world), [FOUND, lost]);
-    world.releases.insert(ReleaseRecord::from(&release("edge", "web", "web-1")));
+    world.insert(ReleaseRecord::from(&release("edge", "web", "web-1")));
     assert_eq!(says(&world), [FOUND, "ReleaseResolved True Resolved"]);
     let mut going = ReleaseRecord::from(&release("edge", "web", "web-1"));
     going.meta.terminating = true;
-    world.releases.insert(going.clone());
+    world.insert(going.clone());
     assert_eq!(says(&world), [FOUND, lost], "it cannot be held any more");
     going.meta.finalizers = [RELEASE_REF_FINALIZER.into()].into();
-    world.releases.insert(going);
+    world.insert(going);
     assert_eq!(says(&world), [FOUND, "ReleaseResolved True Resolved"], "it counts until it is gone");
 }
 
@@ -52,28 +52,28 @@ fn a_registry_binding_says_whether_target_and_registry_resolve() {
     let says = |world: &World| said(&binding::of_registry(world, &here, None));
     let lost = "RegistryResolved False NotFound";
     assert_eq!(says(&world), ["TargetResolved False NotFound", lost]);
-    world.targets.insert(TargetRecord::from(&target("edge", "berlin", "charts")));
+    world.insert(TargetRecord::from(&target("edge", "berlin", "charts")));
     let mut images = registry("edge", "images", "ghcr.io");
-    world.registries.insert(RegistryRecord::from(&images));
+    world.insert(RegistryRecord::from(&images));
     assert_eq!(says(&world), [FOUND, "RegistryResolved True Resolved"]);
     let message = |world: &World| binding::of_registry(world, &here, None)[1].message.clone();
     assert!(message(&world).contains("anonymously"), "{}", message(&world));
     images.spec.target_pull_secret_name = Some("pull-ghcr".into());
-    world.registries.insert(RegistryRecord::from(&images));
+    world.insert(RegistryRecord::from(&images));
     assert!(message(&world).contains("pull-ghcr"), "{}", message(&world));
     let mut going = RegistryRecord::from(&images);
     going.meta.terminating = true;
-    world.registries.insert(going.clone());
+    world.insert(going.clone());
     assert_eq!(says(&world), [FOUND, lost], "it cannot be held any more");
     going.meta.finalizers = [REGISTRY_REF_FINALIZER.into()].into();
-    world.registries.insert(going);
+    world.insert(going);
     assert_eq!(says(&world), [FOUND, "RegistryResolved True Resolved"]);
 }
 
 #[test]
 fn a_binding_into_another_namespace_needs_its_own_kind_granted_there() {
     let mut world = World::default();
-    world.targets.insert(TargetRecord::from(&target("far", "oslo", "charts")));
+    world.insert(TargetRecord::from(&target("far", "oslo", "charts")));
     let release = ReleaseBindingRecord::from(&release_binding("edge", "b", "far/oslo", "web"));
     let registry = RegistryBindingRecord::from(&registry_binding("edge", "b", "far/oslo", "images"));
     let says = |world: &World| {
@@ -82,9 +82,9 @@ fn a_binding_into_another_namespace_needs_its_own_kind_granted_there() {
     };
     let refused = "TargetResolved False NotGranted";
     assert_eq!(says(&world), [refused, refused]);
-    world.grants.insert(GrantRecord::from(&grant("far", "g", &[("ReleaseBinding", "edge")], &["Target"])));
+    world.insert(GrantRecord::from(&grant("far", "g", &[("ReleaseBinding", "edge")], &["Target"])));
     assert_eq!(says(&world), [FOUND, refused]);
-    world.grants.insert(GrantRecord::from(&grant("far", "g", &[("RegistryBinding", "edge")], &["Target"])));
+    world.insert(GrantRecord::from(&grant("far", "g", &[("RegistryBinding", "edge")], &["Target"])));
     assert_eq!(says(&world), [refused, FOUND]);
     let watched: [Arc<str>; 1] = ["edge".into()];
     let unwatched = binding::of_release(&world, &release, Some(&watched));

@@ -21,7 +21,7 @@ fn world(from: &[(&str, &str, &str)], to: &[(&str, &str)]) -> World {
         .iter()
         .map(|(group, kind)| solar_api::GrantTo { group: (*group).into(), kind: (*kind).into() })
         .collect();
-    world.grants.insert(GrantRecord::from(&grant));
+    world.insert(GrantRecord::from(&grant));
     world
 }
 

@@ -26,6 +26,7 @@ mod routes;
 mod routes_existence;
 mod selectors;
 mod status_edits;
+mod strays;
 mod support;
 mod supporting;
 mod target;

@@ -100,7 +100,7 @@ pub fn put<T: Resource<DynamicType = ()>>(objects: &mut Objects<T>, object: T) {
 
 fn fill<O, R: Kept + for<'a> From<&'a O>>(world: &mut World, objects: &Objects<O>) {
     for object in objects.values() {
-        R::table_mut(world).insert(R::from(object));
+        world.insert(R::from(object));
     }
 }
 

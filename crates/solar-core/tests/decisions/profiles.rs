@@ -49,9 +49,9 @@ fn a_release(name: &str, protected: bool) -> ReleaseRecord {
 
 fn world() -> World {
     let mut world = World::default();
-    world.profiles.insert(ProfileRecord::from(&canary()));
-    world.releases.insert(a_release("web", true));
-    world.targets.insert(a_target("edge", "berlin", "canary"));
+    world.insert(ProfileRecord::from(&canary()));
+    world.insert(a_release("web", true));
+    world.insert(a_target("edge", "berlin", "canary"));
     world
 }
 
@@ -77,7 +77,7 @@ fn made(target: &ObjectName, release: &str) -> api::ReleaseBinding {
 }
 
 fn add(world: &mut World, binding: &api::ReleaseBinding) {
-    world.release_bindings.insert(ReleaseBindingRecord::from(binding));
+    world.insert(ReleaseBindingRecord::from(binding));
 }
 
 /// The orders in short.
@@ -110,16 +110,16 @@ fn a_selected_target_is_bound_once() {
 #[test]
 fn a_target_that_is_not_selected_or_is_going_is_not_bound() {
     let mut world = world();
-    world.targets.insert(a_target("edge", "berlin", "stable"));
+    world.insert(a_target("edge", "berlin", "stable"));
     assert_eq!(orders(&world, &berlin()), Vec::<String>::new());
     let mut going = a_target("edge", "berlin", "canary");
     going.meta.terminating = true;
-    world.targets.insert(going);
+    world.insert(going);
     assert_eq!(orders(&world, &berlin()), Vec::<String>::new());
     // What is bound stays so until the Target is gone: its charts are still to be cleaned up.
     add(&mut world, &made(&berlin(), "web"));
     assert_eq!(orders(&world, &berlin()), Vec::<String>::new());
-    world.targets.remove(&berlin());
+    world.remove::<TargetRecord>(&berlin());
     assert_eq!(orders(&world, &berlin()), [format!("delete {}", name_of(&berlin()))]);
 }
 
@@ -127,19 +127,19 @@ fn a_target_that_is_not_selected_or_is_going_is_not_bound() {
 fn a_label_that_stops_matching_takes_the_binding_away() {
     let mut world = world();
     add(&mut world, &made(&berlin(), "web"));
-    world.targets.insert(a_target("edge", "berlin", "stable"));
+    world.insert(a_target("edge", "berlin", "stable"));
     assert_eq!(orders(&world, &berlin()), [format!("delete {}", name_of(&berlin()))]);
 }
 
 #[test]
 fn nothing_is_bound_before_profile_and_release_are_held() {
     let mut world = world();
-    world.releases.insert(a_release("web", false));
+    world.insert(a_release("web", false));
     assert_eq!(orders(&world, &berlin()), Vec::<String>::new());
-    world.releases.insert(a_release("web", true));
+    world.insert(a_release("web", true));
     let mut fresh = canary();
     fresh.metadata.finalizers = None;
-    world.profiles.insert(ProfileRecord::from(&fresh));
+    world.insert(ProfileRecord::from(&fresh));
     assert_eq!(orders(&world, &berlin()), Vec::<String>::new());
 }
 
@@ -149,11 +149,11 @@ fn another_release_corrects_the_binding_in_its_place_once_it_is_held() {
     add(&mut world, &made(&berlin(), "web"));
     let mut moved = canary();
     moved.spec.release_ref.name = "shop".into();
-    world.profiles.insert(ProfileRecord::from(&moved));
+    world.insert(ProfileRecord::from(&moved));
     assert_eq!(orders(&world, &berlin()), Vec::<String>::new(), "there is no such Release yet");
-    world.releases.insert(a_release("shop", false));
+    world.insert(a_release("shop", false));
     assert_eq!(orders(&world, &berlin()), Vec::<String>::new(), "it is not held yet");
-    world.releases.insert(a_release("shop", true));
+    world.insert(a_release("shop", true));
     assert_eq!(orders(&world, &berlin()), [format!("correct {} to edge/shop", name_of(&berlin()))]);
 }
 
@@ -161,7 +161,7 @@ fn another_release_corrects_the_binding_in_its_place_once_it_is_held() {
 fn a_binding_that_somebody_pointed_elsewhere_is_pointed_back_by_the_target_of_its_name() {
     let mut world = world();
     let hamburg = ObjectName::new("edge", "hamburg");
-    world.targets.insert(a_target("edge", "hamburg", "stable"));
+    world.insert(a_target("edge", "hamburg", "stable"));
     let mut moved = made(&berlin(), "web");
     moved.spec.target_ref.name = "hamburg".into();
     add(&mut world, &moved);
@@ -175,9 +175,9 @@ fn a_binding_that_was_pointed_elsewhere_goes_when_its_own_target_is_not_selected
     let mut moved = made(&berlin(), "web");
     moved.spec.target_ref.name = "hamburg".into();
     add(&mut world, &moved);
-    world.targets.insert(a_target("edge", "berlin", "stable"));
+    world.insert(a_target("edge", "berlin", "stable"));
     assert_eq!(orders(&world, &berlin()), [format!("delete {}", name_of(&berlin()))]);
-    world.targets.remove(&berlin());
+    world.remove::<TargetRecord>(&berlin());
     assert_eq!(orders(&world, &berlin()), [format!("delete {}", name_of(&berlin()))]);
 }
 
@@ -189,7 +189,7 @@ fn a_profile_that_is_going_takes_all_of_its_bindings_along() {
     add(&mut world, &moved);
     let mut going = ProfileRecord::from(&canary());
     going.meta.terminating = true;
-    world.profiles.insert(going);
+    world.insert(going);
     assert_eq!(orders(&world, &berlin()), Vec::<String>::new());
     assert_eq!(
         orders(&world, &ObjectName::new("edge", "hamburg")),
@@ -203,7 +203,7 @@ fn a_selector_that_cannot_be_asked_binds_nobody_and_takes_nothing_away() {
     let mut world = world();
     let mut broken = canary();
     broken.spec.target_selector = invalid();
-    world.profiles.insert(ProfileRecord::from(&broken));
+    world.insert(ProfileRecord::from(&broken));
     assert_eq!(orders(&world, &berlin()), Vec::<String>::new());
     add(&mut world, &made(&berlin(), "web"));
     assert_eq!(orders(&world, &berlin()), Vec::<String>::new());
@@ -227,16 +227,16 @@ fn what_others_made_is_left_alone() {
 fn targets_of_another_namespace_are_selected_where_a_grant_there_allows_it() {
     let mut world = world();
     let there = ObjectName::new("far", "oslo");
-    world.targets.insert(a_target("far", "oslo", "canary"));
+    world.insert(a_target("far", "oslo", "canary"));
     assert_eq!(orders(&world, &there), Vec::<String>::new());
     let other = grant("far", "g", &[("Profile", "elsewhere"), ("Target", "edge")], &["Target"]);
-    world.grants.insert(GrantRecord::from(&other));
+    world.insert(GrantRecord::from(&other));
     assert_eq!(orders(&world, &there), Vec::<String>::new());
-    world.grants.insert(GrantRecord::from(&grant("far", "g", &[("Profile", "edge")], &["Target"])));
+    world.insert(GrantRecord::from(&grant("far", "g", &[("Profile", "edge")], &["Target"])));
     assert_eq!(orders(&world, &there), [format!("create {} of edge/canary to edge/web", name_of(&there))]);
     add(&mut world, &made(&there, "web"));
     assert_eq!(orders(&world, &there), Vec::<String>::new());
-    world.grants.remove(&ObjectName::new("far", "g"));
+    world.remove::<GrantRecord>(&ObjectName::new("far", "g"));
     assert_eq!(orders(&world, &there), [format!("delete {}", name_of(&there))], "the grant was revoked");
 }
 
@@ -258,13 +258,13 @@ fn a_profile_says_how_many_targets_it_binds_and_what_keeps_it_from_more() {
     assert_eq!((said(&world).0, said(&world).1.as_str()), (0, "True Bound"));
     add(&mut world, &made(&berlin(), "web"));
     assert_eq!((said(&world).0, said(&world).1.as_str()), (1, "True Bound"));
-    world.releases.remove(&ObjectName::new("edge", "web"));
+    world.remove::<ReleaseRecord>(&ObjectName::new("edge", "web"));
     let (bound, reason, message) = said(&world);
     assert_eq!((bound, reason.as_str()), (1, "False ReleaseNotFound"));
     assert!(message.contains("Release edge/web does not exist"), "{message}");
     let mut broken = canary();
     broken.spec.target_selector = invalid();
-    world.profiles.insert(ProfileRecord::from(&broken));
+    world.insert(ProfileRecord::from(&broken));
     let (_, reason, message) = said(&world);
     assert_eq!(reason, "False InvalidSelector");
     assert!(
@@ -306,11 +306,11 @@ fn a_profile_says_what_is_in_the_way_of_its_bindings_until_they_are_as_it_wants_
         "True Bound: The selected Targets are bound to Release edge/web"
     );
     // Without a word of hindrances a Target that waits for its binding is none.
-    world.release_bindings.remove(&ObjectName::new("edge", name_of(&berlin())));
+    world.remove::<ReleaseBindingRecord>(&ObjectName::new("edge", name_of(&berlin())));
     assert!(say(&mut record, &world, &[]).0.starts_with("True Bound"));
     let mut going = a_target("edge", "berlin", "canary");
     going.meta.terminating = true;
-    world.targets.insert(going);
+    world.insert(going);
     say(&mut record, &world, &all);
     assert!(say(&mut record, &world, &[]).0.starts_with("True Bound"), "a Target that goes gets no binding");
 }
@@ -325,7 +325,7 @@ fn concerned<R: Routed>(world: &World, old: Option<&R>, new: Option<&R>) -> Vec<
 fn a_label_wakes_the_bindings_of_its_target_only_and_only_when_a_profile_cares() {
     let mut world = world();
     for number in 0..100 {
-        world.targets.insert(a_target("edge", &format!("t{number}"), "canary"));
+        world.insert(a_target("edge", &format!("t{number}"), "canary"));
     }
     let (stable, canary) = (a_target("edge", "berlin", "stable"), a_target("edge", "berlin", "canary"));
     assert_eq!(concerned(&world, Some(&stable), Some(&canary)), ["ProfileBindings edge/berlin"]);
@@ -340,9 +340,9 @@ fn a_label_wakes_the_bindings_of_its_target_only_and_only_when_a_profile_cares()
 #[test]
 fn a_profile_concerns_itself_the_targets_in_its_scope_and_what_it_has_bound() {
     let mut world = world();
-    world.targets.insert(a_target("far", "oslo", "canary"));
-    world.targets.insert(a_target("unrelated", "rome", "canary"));
-    world.grants.insert(GrantRecord::from(&grant("far", "g", &[("Profile", "edge")], &["Target"])));
+    world.insert(a_target("far", "oslo", "canary"));
+    world.insert(a_target("unrelated", "rome", "canary"));
+    world.insert(GrantRecord::from(&grant("far", "g", &[("Profile", "edge")], &["Target"])));
     add(&mut world, &made(&ObjectName::new("left", "kyiv"), "web"));
     let all = [
         "Profile edge/canary",
@@ -399,14 +399,14 @@ proptest! {
         bound in prop::sample::select(vec![None, Some("web"), Some("other")]),
     ) {
         let mut world = world();
-        world.targets.insert(a_target("edge", "berlin", ring));
+        world.insert(a_target("edge", "berlin", ring));
         if !exists {
-            world.targets.remove(&berlin());
+            world.remove::<TargetRecord>(&berlin());
         }
-        world.releases.insert(a_release("web", held));
+        world.insert(a_release("web", held));
         let mut profile = ProfileRecord::from(&canary());
         profile.meta.terminating = terminating;
-        world.profiles.insert(profile);
+        world.insert(profile);
         add(&mut world, &release_binding("edge", "by-hand", "berlin", "web"));
         if let Some(release) = bound {
             add(&mut world, &made(&berlin(), release));
@@ -420,7 +420,7 @@ proptest! {
                 }
                 BindingOrder::Delete { binding, .. } => {
                     prop_assert!(&*binding.name.name != "by-hand");
-                    world.release_bindings.remove(&binding.name);
+                    world.remove::<ReleaseBindingRecord>(&binding.name);
                 }
                 BindingOrder::Collision { .. } => prop_assert!(false, "nobody has its name"),
             }

@@ -8,12 +8,12 @@ use crate::support;
 fn registry(world: &mut World, namespace: &str, name: &str, host: &str, secret: &str) {
     let mut registry = support::registry(namespace, name, host);
     registry.spec.target_pull_secret_name = Some(secret.into());
-    world.registries.insert(RegistryRecord::from(&registry));
+    world.insert(RegistryRecord::from(&registry));
 }
 
 fn bind(world: &mut World, namespace: &str, name: &str, registry: &str) {
     let binding = support::registry_binding(namespace, name, "edge/berlin", registry);
-    world.registry_bindings.insert(RegistryBindingRecord::from(&binding));
+    world.insert(RegistryBindingRecord::from(&binding));
 }
 
 fn berlin() -> ObjectName {
@@ -76,7 +76,7 @@ fn a_binding_of_another_namespace_counts_with_a_grant_only_and_takes_its_own_reg
     bind(&mut world, "infra", "b1", "one");
     assert!(resolve(&world, &berlin()).by_host.is_empty());
     let grant = support::grant("edge", "g", &[("RegistryBinding", "infra")], &["Target"]);
-    world.grants.insert(GrantRecord::from(&grant));
+    world.insert(GrantRecord::from(&grant));
     let secrets = resolve(&world, &berlin());
     assert_eq!(secrets.by_host.keys().map(AsRef::as_ref).collect::<Vec<&str>>(), ["ghcr.io"]);
 }
@@ -91,9 +91,9 @@ fn a_registry_that_does_not_exist_is_missing_and_not_anonymous() {
     let mut terminating = support::registry("edge", "gone", "ghcr.io");
     terminating.metadata.deletion_timestamp =
         Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(support::at(1)));
-    world.registries.insert(RegistryRecord::from(&terminating));
+    world.insert(RegistryRecord::from(&terminating));
     assert_eq!(resolve(&world, &berlin()).missing, [missing]);
     terminating.metadata.finalizers = Some(vec![solar_api::names::REGISTRY_REF_FINALIZER.into()]);
-    world.registries.insert(RegistryRecord::from(&terminating));
+    world.insert(RegistryRecord::from(&terminating));
     assert!(resolve(&world, &berlin()).missing.is_empty(), "a protected one still serves");
 }

@@ -19,14 +19,14 @@ use crate::support::{
 fn world() -> World {
     let mut world = World::default();
     for name in ["berlin", "hamburg"] {
-        world.targets.insert(TargetRecord::from(&target("edge", name, "platform/charts")));
+        world.insert(TargetRecord::from(&target("edge", name, "platform/charts")));
     }
-    world.registries.insert(RegistryRecord::from(&registry("platform", "charts", "registry.example.com")));
-    world.component_versions.insert(ComponentVersionRecord::from(&component_version("edge", "web-1", "web")));
+    world.insert(RegistryRecord::from(&registry("platform", "charts", "registry.example.com")));
+    world.insert(ComponentVersionRecord::from(&component_version("edge", "web-1", "web")));
     for (name, bound_to) in [("web", "berlin"), ("probe", "hamburg")] {
-        world.releases.insert(ReleaseRecord::from(&release("edge", name, "web-1")));
+        world.insert(ReleaseRecord::from(&release("edge", name, "web-1")));
         let binding = release_binding("edge", &format!("{bound_to}-{name}"), bound_to, name);
-        world.release_bindings.insert(ReleaseBindingRecord::from(&binding));
+        world.insert(ReleaseBindingRecord::from(&binding));
     }
     world
 }
@@ -188,9 +188,9 @@ fn binding() -> RenderBindingRecord {
 /// The world with task, artifact and binding of berlin in it.
 fn rendered() -> World {
     let mut world = world();
-    world.render_tasks.insert(task());
-    world.render_artifacts.insert(artifact());
-    world.render_bindings.insert(binding());
+    world.insert(task());
+    world.insert(artifact());
+    world.insert(binding());
     world
 }
 
@@ -261,7 +261,7 @@ fn an_artifacts_digest_concerns_those_who_hold_it_and_its_task_and_not_itself() 
     assert_eq!(concerned(&rendered(), Some(&artifact()), Some(&told)), NOBODY);
 
     let mut world = rendered();
-    world.render_bindings.insert(with(&binding(), |binding| binding.owner_kind = "Deployment".into()));
+    world.insert(with(&binding(), |binding| binding.owner_kind = "Deployment".into()));
     let found = concerned(&world, Some(&artifact()), Some(&pushed));
     assert_eq!(found, ["RenderTask edge/task"], "who holds it is no Target");
 }
@@ -347,7 +347,7 @@ fn a_targets_labels_and_annotations_concern_it() {
 fn a_registry_concerns_targets_artifacts_tasks_and_those_it_is_bound_to_but_its_status_only_its_protection() {
     let mut world = rendered();
     let bound = registry_binding("platform", "rb", "edge/bremen", "charts");
-    world.registry_bindings.insert(RegistryBindingRecord::from(&bound));
+    world.insert(RegistryBindingRecord::from(&bound));
     let old = RegistryRecord::from(&registry("platform", "charts", "registry.example.com"));
     let moved = with(&old, |registry| registry.meta.generation = 2);
     let itself = artifact_actor();
@@ -454,7 +454,7 @@ fn a_registry_concerns_the_versions_whose_descriptors_lie_on_its_old_and_its_new
         [("edge", "web", "old.example"), ("edge", "db", "third.example"), ("team", "web", "old.example")]
     {
         let component = api::Component { metadata: meta(namespace, component), spec: spec(host) };
-        world.components.insert(ComponentRecord::from(&component));
+        world.insert(ComponentRecord::from(&component));
     }
     for (namespace, name, component, registry) in [
         ("edge", "by-component", "web", None),
@@ -466,7 +466,7 @@ fn a_registry_concerns_the_versions_whose_descriptors_lie_on_its_old_and_its_new
     ] {
         let mut version = component_version(namespace, name, component);
         version.spec.registry = registry.map(ToOwned::to_owned);
-        world.component_versions.insert(ComponentVersionRecord::from(&version));
+        world.insert(ComponentVersionRecord::from(&version));
     }
     let old = RegistryRecord::from(&registry("edge", "r", "old.example"));
     let moved = with(&old, |registry| {
@@ -496,14 +496,14 @@ fn a_component_concerns_its_protection_and_its_versions() {
 #[test]
 fn each_pair_of_a_grant_concerns_those_whose_reference_it_speaks_of() {
     let mut world = rendered();
-    world.component_versions.insert(ComponentVersionRecord::from(&component_version("team", "db-1", "db")));
-    world.releases.insert(ReleaseRecord::from(&release("edge", "db", "team/db-1")));
+    world.insert(ComponentVersionRecord::from(&component_version("team", "db-1", "db")));
+    world.insert(ReleaseRecord::from(&release("edge", "db", "team/db-1")));
     let binding = release_binding("edge", "berlin-db", "berlin", "db");
-    world.release_bindings.insert(ReleaseBindingRecord::from(&binding));
+    world.insert(ReleaseBindingRecord::from(&binding));
     let binding = release_binding("team", "hamburg-db", "edge/hamburg", "db");
-    world.release_bindings.insert(ReleaseBindingRecord::from(&binding));
+    world.insert(ReleaseBindingRecord::from(&binding));
     let binding = registry_binding("platform", "rb", "edge/berlin", "charts");
-    world.registry_bindings.insert(RegistryBindingRecord::from(&binding));
+    world.insert(RegistryBindingRecord::from(&binding));
     let artifact = artifact_actor();
     let users = [artifact.as_str(), "RenderTask edge/task", "Target edge/berlin", "Target edge/hamburg"];
     let rows: [(&str, &str, &str, &str, &[&str]); 7] = [

@@ -11,9 +11,9 @@ use crate::support::{component_version, registry_binding, release, release_bindi
 /// Release edge/web of version edge/web-1, bound to berlin by edge/berlin-web.
 fn world() -> World {
     let mut world = World::default();
-    world.component_versions.insert(version());
-    world.releases.insert(web());
-    world.release_bindings.insert(bound());
+    world.insert(version());
+    world.insert(web());
+    world.insert(bound());
     world
 }
 

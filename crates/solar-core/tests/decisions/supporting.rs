@@ -8,7 +8,7 @@ use solar_core::record::{
     RenderArtifactRecord, TargetRecord,
 };
 use solar_core::release::{self, Resolved};
-use solar_core::world::{IndexKey, Table, World};
+use solar_core::world::{IndexKey, World};
 
 use crate::support::{
     at, component_version, grant, meta, registry_binding, release as a_release, release_binding, target,
@@ -31,10 +31,10 @@ fn resolve(
     let mut world = World::default();
     if granted {
         let grant = grant("team", "g", &[("Release", "edge")], &["ComponentVersion"]);
-        world.grants.insert(GrantRecord::from(&grant));
+        world.insert(GrantRecord::from(&grant));
     }
     if let Some(version) = version {
-        world.component_versions.insert(version);
+        world.insert(version);
     }
     let mut release = a_release("edge", "web", "team/web-1");
     release.spec.unique_name = unique_name.map(Into::into);
@@ -123,7 +123,7 @@ fn every_kind_of_referrer_holds_what_it_names_and_nothing_else() {
         (
             Protected::Registry,
             registry.clone(),
-            |world| drop(world.targets.insert(TargetRecord::from(&target("west", "berlin", "edge/charts")))),
+            |world| drop(world.insert(TargetRecord::from(&target("west", "berlin", "edge/charts")))),
             "Target west/berlin",
         ),
         (
@@ -131,14 +131,14 @@ fn every_kind_of_referrer_holds_what_it_names_and_nothing_else() {
             registry.clone(),
             |world| {
                 let binding = registry_binding("edge", "rb", "berlin", "charts");
-                world.registry_bindings.insert(RegistryBindingRecord::from(&binding));
+                world.insert(RegistryBindingRecord::from(&binding));
             },
             "RegistryBinding edge/rb",
         ),
         (
             Protected::Registry,
             registry,
-            |world| drop(world.render_artifacts.insert(artifact_of("edge/charts"))),
+            |world| drop(world.insert(artifact_of("edge/charts"))),
             "RenderArtifact edge/render-art-1",
         ),
         (
@@ -146,20 +146,20 @@ fn every_kind_of_referrer_holds_what_it_names_and_nothing_else() {
             ObjectName::new("edge", "web"),
             |world| {
                 let binding = release_binding("edge", "b", "berlin", "web");
-                world.release_bindings.insert(ReleaseBindingRecord::from(&binding));
+                world.insert(ReleaseBindingRecord::from(&binding));
             },
             "ReleaseBinding edge/b",
         ),
         (
             Protected::ComponentVersion,
             ObjectName::new("team", "web-1"),
-            |world| drop(world.releases.insert(ReleaseRecord::from(&a_release("edge", "web", "team/web-1")))),
+            |world| drop(world.insert(ReleaseRecord::from(&a_release("edge", "web", "team/web-1")))),
             "Release edge/web",
         ),
         (
             Protected::Component,
             ObjectName::new("team", "web"),
-            |world| drop(world.component_versions.insert(version(true, false))),
+            |world| drop(world.insert(version(true, false))),
             "ComponentVersion team/web-1",
         ),
     ];
@@ -179,7 +179,7 @@ fn a_referrer_that_is_going_still_holds() {
     let mut world = World::default();
     let mut artifact = artifact_of("edge/charts");
     artifact.meta.terminating = true;
-    world.render_artifacts.insert(artifact);
+    world.insert(artifact);
     let referrer = Protected::Registry.a_referrer(&world, &ObjectName::new("edge", "charts"));
     assert_eq!(referrer.as_deref(), Some("RenderArtifact edge/render-art-1"));
 }
@@ -219,17 +219,17 @@ fn each_protected_kind_has_its_finalizer_and_the_referrers_that_are_read_by_fiel
 
 #[test]
 fn a_table_finds_a_record_by_its_present_keys_only() {
-    let mut table = Table::<TargetRecord>::default();
+    let mut world = World::default();
     let key = |name: &str| IndexKey::Registry(ObjectName::new("edge", name));
-    let found = |table: &Table<TargetRecord>, name: &str| table.by(&key(name)).count();
-    table.insert(TargetRecord::from(&target("edge", "berlin", "one")));
-    table.insert(TargetRecord::from(&target("edge", "hamburg", "one")));
-    assert_eq!((table.len(), found(&table, "one"), found(&table, "two")), (2, 2, 0));
-    let old = table.insert(TargetRecord::from(&target("edge", "berlin", "two"))).unwrap();
+    let found = |world: &World, name: &str| world.targets.by(&key(name)).count();
+    world.insert(TargetRecord::from(&target("edge", "berlin", "one")));
+    world.insert(TargetRecord::from(&target("edge", "hamburg", "one")));
+    assert_eq!((world.targets.len(), found(&world, "one"), found(&world, "two")), (2, 2, 0));
+    let old = world.insert(TargetRecord::from(&target("edge", "berlin", "two"))).unwrap();
     assert_eq!(&*old.registry.name, "one");
-    assert_eq!((table.len(), found(&table, "one"), found(&table, "two")), (2, 1, 1));
-    table.remove(&ObjectName::new("edge", "berlin"));
-    table.remove(&ObjectName::new("edge", "hamburg"));
-    assert!(table.is_empty());
-    assert_eq!((found(&table, "one"), found(&table, "two")), (0, 0));
+    assert_eq!((world.targets.len(), found(&world, "one"), found(&world, "two")), (2, 1, 1));
+    world.remove::<TargetRecord>(&ObjectName::new("edge", "berlin"));
+    world.remove::<TargetRecord>(&ObjectName::new("edge", "hamburg"));
+    assert!(world.targets.is_empty());
+    assert_eq!((found(&world, "one"), found(&world, "two")), (0, 0));
 }
