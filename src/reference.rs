@@ -57,6 +57,7 @@ fn row(page: &mut String, arg: &Arg) {
     let takes_value = !matches!(arg.get_action(), ArgAction::SetTrue);
     let value = arg.get_value_names().filter(|_| takes_value).map(|names| names.join(" "));
     let flag = match (arg.get_long(), value) {
+        (Some(long), Some(value)) if arg.is_require_equals_set() => format!("`--{long}={value}`"),
         (Some(long), Some(value)) => format!("`--{long} {value}`"),
         (Some(long), None) => format!("`--{long}`"),
         (None, value) => format!("`{}`", value.unwrap_or_default()),

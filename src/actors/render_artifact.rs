@@ -92,12 +92,13 @@ impl Reconcile for RenderArtifactKind {
             // An actor may be older than the time in which this process leads.
             memory.core.quiet_until = memory.core.quiet_until.max(quiet_until);
         }
-        close_lost_ticket(pass);
         // Each part is done although another fails: a request that cannot be served must not keep the status from being
         // written, nor the other way round. The first failure is told.
         let taken = errands::take_in(pass).await;
         let taken = read_if_outdated(pass, taken).await;
         let served = requests::serve_all(pass).await;
+        // Not before: the word of its end is often among those requests, and says that no write may still land.
+        close_lost_ticket(pass);
         pass.memory().core.sighting = None;
         let served = read_if_outdated(pass, served).await;
         let said = errands::write_owed_condition(pass).await;

@@ -49,6 +49,29 @@ fn the_tags_of_a_deleted_target_go_on_each_kind_of_registry_and_siblings_stay() 
     }
 }
 
+/// A push that was answered leaves nothing under way, whatever the answer was: only one without an answer holds up the
+/// clean-up.
+#[test]
+fn after_a_push_that_was_refused_the_artifact_of_a_deleted_target_goes_at_once() {
+    on_paused_time(|| async {
+        let sim = Simulation::new();
+        sim.store.set_access(Access::basic("solar", "another"));
+        install_platform(&sim);
+        install_target(&sim, "one", "charts");
+        sim.until("the push was refused", |sim| {
+            let said = sim.condition("Target", "fleet", "one", "ReleasesRendered");
+            said.is_some_and(|(_, reason, ..)| reason == "ReleaseFailed")
+        })
+        .await;
+        sim.store.set_access(Access::basic("solar", "solar-dev"));
+        let deleted = tokio::time::Instant::now();
+        delete_target(&sim, "one").await;
+        until_all_gone(&sim).await;
+        assert!(deleted.elapsed() < Duration::from_secs(5), "it took {:?}", deleted.elapsed());
+        sim.shut_down().await;
+    });
+}
+
 #[test]
 fn a_registry_without_deletion_is_said_and_heals_by_itself_once_deletion_is_enabled() {
     let refusals = [

@@ -321,10 +321,11 @@ async fn looked(
     match found {
         Ok(found) => {
             if found.is_none() || found != artifact.status.digest {
-                let found = found.as_deref().unwrap_or("nothing");
-                let chart = layout::chart_url(&artifact.base_url, &artifact.repository, &artifact.tag);
-                let pushed = artifact.status.digest.as_deref().unwrap_or("nothing");
-                tracing::warn!(artifact = %artifact.meta.name, chart, found, pushed, "a tag does not hold what was pushed");
+                if let Some(pushed) = artifact.status.digest.as_deref() {
+                    let found = found.as_deref().unwrap_or("nothing");
+                    let chart = layout::chart_url(&artifact.base_url, &artifact.repository, &artifact.tag);
+                    tracing::warn!(artifact = %artifact.meta.name, chart, found, pushed, "a tag does not hold what was pushed");
+                }
                 // Only when that is written it counts as looked at: the owners learn that their chart has to be pushed
                 // again.
                 let wanted = RenderArtifactStatus { digest: None, ..artifact.status.clone() };

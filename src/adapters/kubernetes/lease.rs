@@ -117,7 +117,11 @@ impl Elector {
                     wait
                 }
                 Err(problem) => {
-                    let problem = problem.to_string();
+                    let problem = match problem {
+                        // A Lease that is not there would be created.
+                        Problem::NotFound => format!("there is no namespace {}", self.name.namespace),
+                        problem => problem.to_string(),
+                    };
                     if looked.is_none_or(|looked| now.saturating_sub(looked) >= self.times.duration) {
                         is_troubled = true;
                         tell(Some(format!("the lease {} cannot be taken: {problem}", self.name)));

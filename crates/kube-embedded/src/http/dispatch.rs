@@ -132,7 +132,7 @@ fn operate(inner: &Inner, target: &Target, incoming: &Incoming, query: &Query) -
             let made = update::update(inner, target, &options, true, &|_| Ok(body.clone()));
             match made {
                 Err(Failure::Api(error)) if error.code == 404 && target.resource.is_created_by_update() => {
-                    create::create(inner, target, body, &options)
+                    create::create(inner, target, update::for_creation(target, body)?, &options)
                 }
                 made => made,
             }

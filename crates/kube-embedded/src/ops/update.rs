@@ -121,6 +121,22 @@ fn check_place(target: &Target, object: &Json) -> Result<(), ApiError> {
     )))
 }
 
+/// What a PUT creates of an object that is not there: one that is of a certain object finds none, and the version is
+/// nobody's.
+pub(crate) fn for_creation(target: &Target, mut object: Json) -> Result<Json, ApiError> {
+    let uid = meta::text(&object, "uid");
+    if !uid.is_empty() {
+        return Err(other_uid(target, uid, ""));
+    }
+    meta::metadata_mut(&mut object).remove("resourceVersion");
+    Ok(object)
+}
+
+fn other_uid(target: &Target, wanted: &str, found: &str) -> ApiError {
+    let why = format!("Precondition failed: UID in precondition: {wanted}, UID in object meta: {found}");
+    ApiError::conflict(target.resource.subject(), &target.name, &why)
+}
+
 fn check_preconditions(target: &Target, object: &Json, old: &Object, replace: bool) -> Result<(), ApiError> {
     let subject = target.resource.subject();
     let uid = meta::text(object, "uid");
@@ -129,8 +145,7 @@ fn check_preconditions(target: &Target, object: &Json, old: &Object, replace: bo
         return Err(ApiError::invalid(subject, &target.name, &[error]));
     }
     if !uid.is_empty() && *uid != *old.uid {
-        let why = format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {}", old.uid);
-        return Err(ApiError::conflict(subject, &target.name, &why));
+        return Err(other_uid(target, uid, &old.uid));
     }
     let version = meta::text(object, "resourceVersion");
     if version.is_empty() && replace && !target.resource.allows_unconditional_update() {

@@ -171,6 +171,15 @@ cases! {
         assert_eq!(case.leases().get("l").await.is(200)["spec"]["holderIdentity"], "a");
     }
 
+    async fn a_lease_that_is_gone_is_created_by_a_replacement_only_if_that_names_no_uid(case) {
+        let mut made = case.leases().make("l", json!({ "spec": { "holderIdentity": "a" } })).await;
+        case.leases().delete("l").await.is(200);
+        case.leases().put("l", made.clone()).await.refused(409, "Conflict")
+            .says("Precondition failed: UID in precondition");
+        made["metadata"].as_object_mut().unwrap().remove("uid");
+        case.leases().put("l", made).await.is(201);
+    }
+
     async fn a_config_map_is_not_created_by_a_replacement(case) {
         case.maps().put("a", json!({ "metadata": { "name": "a" } })).await.refused(404, "NotFound");
         let widgets = case.widgets().await;
