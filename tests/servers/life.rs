@@ -148,7 +148,9 @@ fn tells_what_happened(world: &World, program: &Program) {
     let passes = scraped.sum("solar_reconciles_total", &[]);
     let timed = scraped.sum("solar_reconcile_duration_seconds_count", &[]);
     assert!(passes > 0.0 && (passes - timed).abs() < 0.5, "{passes} {timed}");
-    is("solar_renders_total", &[("result", "success")], world.count("rendertasks"));
+    // A job that finds the tag in other hands renders anew when its turn comes; what is pushed is pushed once.
+    let rendered = scraped.sum("solar_renders_total", &[("result", "success")]);
+    assert!(rendered + 0.5 > number(world.count("rendertasks")), "{rendered}");
     is("solar_render_slots_in_use", &[], 0);
     // The server's own counts are the truth; it writes them down a moment after its answer.
     for (verb, kind, plural) in [
@@ -172,8 +174,8 @@ fn tells_what_happened(world: &World, program: &Program) {
         scraped.sum("solar_api_requests_total", &[("verb", "watch"), ("kind", "Target"), ("code", "200")])
             >= 1.0
     );
-    let pushed = scraped.sum("solar_oci_requests_total", &[("operation", "push_manifest"), ("code", "201")]);
-    assert!(pushed >= 1.0, "{:?}", scraped.values("solar_oci_requests_total", "operation"));
+    let pushes = [("operation", "push_manifest"), ("code", "201")];
+    is("solar_oci_requests_total", &pushes, world.count("renderartifacts"));
 }
 
 pub fn a_missing_definition_keeps_only_those_waiting_that_need_it_and_is_named(kind: Kind) {
