@@ -76,8 +76,13 @@ impl Site {
         let endpoint = Endpoint::anonymous(&self.looks_at, self.authority.is_none()).with_credentials(login);
         let (repository, tag) = tag.rsplit_once(':').unwrap();
         let tag = Reference::tag(tag);
-        let head = self.looker.head(&endpoint, repository, &tag);
-        self.world.runtime.block_on(head).unwrap().map(|digest| digest.to_string())
+        let mut found = None;
+        // A registry that is just deleting may answer with an error.
+        self.world.until("the registry answers", None, || {
+            let head = self.looker.head(&endpoint, repository, &tag);
+            self.world.runtime.block_on(head).map(|digest| found = digest).is_ok()
+        });
+        found.map(|digest| digest.to_string())
     }
 
     /// Waits until all Targets are ready, each artifact has a digest, and the registry says the same of its tag.
