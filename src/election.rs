@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use clap::{ArgAction, Args};
 use solar_core::lease::LeaseTimes;
+use solar_core::object::is_domain_name;
 
 use crate::actors::pass::{PassHandle, Spawner};
 use crate::actors::root::Running;
@@ -89,13 +90,7 @@ impl ElectionArgs {
 }
 
 fn lease_name(name: &str) -> Result<String, String> {
-    let label = |part: &str| {
-        !part.is_empty()
-            && part.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
-            && !part.starts_with('-')
-            && !part.ends_with('-')
-    };
-    if name.len() <= 253 && name.split('.').all(label) {
+    if is_domain_name(name) {
         Ok(name.to_owned())
     } else {
         Err("a Lease's name is lower-case letters, digits, '-' and '.', at most 253".to_owned())

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use solar_core::object::is_domain_name;
 use solar_core::routes::{
     ActorKind, COMPONENT_PROTECTION, COMPONENT_VERSION, COMPONENT_VERSION_PROTECTION, PROFILE,
     PROFILE_BINDINGS, REGISTRY_BINDING, REGISTRY_PROTECTION, RELEASE, RELEASE_BINDING, RELEASE_PROTECTION,
@@ -479,12 +480,7 @@ fn a_second_or_more(text: &str) -> Result<Duration, String> {
 
 /// A namespace's name: a DNS label.
 pub(crate) fn namespace(text: &str) -> Result<String, String> {
-    let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-    let fits = (1..=63).contains(&text.len())
-        && text.chars().all(inner)
-        && !text.starts_with('-')
-        && !text.ends_with('-');
-    if fits {
+    if text.len() <= 63 && !text.contains('.') && is_domain_name(text) {
         Ok(text.to_owned())
     } else {
         Err(format!("{text:?} is not a namespace: lower case letters, digits and -, at most 63 characters"))

@@ -19,8 +19,8 @@ use solar_core::record::{RegistryBindingRecord, ReleaseBindingRecord};
 use solar_core::routes::{ActorKind, REGISTRY_BINDING, RELEASE_BINDING};
 use solar_core::world::{Kept, Record as _, World};
 
-use super::finalizers::{ensure, or_keep, protect, remove_own};
-use super::object::{NoRequest, Pass, PassError, Reconcile};
+use super::finalizers::{ensure, protect, remove_own};
+use super::object::{NoRequest, Pass, PassError, Reconcile, or_keep};
 use super::own::{keep, observe};
 use super::system::Shared;
 use crate::adapters::kubernetes::{Expect, Namespaced};

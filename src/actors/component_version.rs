@@ -14,6 +14,7 @@ use solar_core::routes::{ActorKind, COMPONENT_VERSION};
 
 use super::finalizers::{ensure, protect, remove_own};
 use super::object::{NoRequest, Pass, PassError, Reconcile};
+use super::own::{OwnWrite, keep};
 use super::registry_actor;
 use super::system::Shared;
 use crate::adapters::kubernetes::Expect;
@@ -34,6 +35,12 @@ pub struct Memory {
     core: availability::Memory,
     own: Option<Own<ComponentVersionRecord>>,
     uid: Box<str>,
+}
+
+impl OwnWrite<ComponentVersionRecord> for Memory {
+    fn own(&mut self) -> &mut Option<Own<ComponentVersionRecord>> {
+        &mut self.own
+    }
 }
 
 impl Reconcile for ComponentVersionKind {
@@ -156,10 +163,4 @@ async fn write_status(
     }
     pass.memory().core.written();
     Ok(())
-}
-
-/// Lays an own write over what is watched.
-fn keep(pass: &Pass<ComponentVersionKind>, written: &ComponentVersion) {
-    let since = pass.now();
-    pass.memory().own = Some(Own::Present { record: Arc::new(written.into()), since });
 }

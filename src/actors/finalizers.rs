@@ -16,23 +16,6 @@ pub async fn protect<K: Namespaced>(shared: &Shared, meta: &Meta, finalizer: &st
     ensure::<K>(shared, meta, finalizer).await.map(drop)
 }
 
-/// What `result` brought, or nothing: its error is kept in `failed`, and what else there is to do goes on. While the API
-/// server is away nothing else would be done either, and the error is the answer.
-pub fn or_keep<T: Default>(
-    result: Result<T, PassError>,
-    failed: &mut Result<(), PassError>,
-) -> Result<T, PassError> {
-    match result {
-        Err(error) if !error.is_away() => {
-            if failed.is_ok() {
-                *failed = Err(error);
-            }
-            Ok(T::default())
-        }
-        result => result,
-    }
-}
-
 /// Puts `finalizer` on an object that is not being deleted; answers the object as it is then, `None` where nothing was to
 /// be done. One that turns out to go without it is outdated: nobody may depend on it any more.
 pub async fn ensure<K: Namespaced>(

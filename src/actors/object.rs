@@ -196,6 +196,23 @@ impl PassError {
     }
 }
 
+/// What `result` brought, or nothing: its error is kept in `failed`, and what else there is to do goes on. While the API
+/// server is away nothing else would be done either, and the error is the answer.
+pub fn or_keep<T: Default>(
+    result: Result<T, PassError>,
+    failed: &mut Result<(), PassError>,
+) -> Result<T, PassError> {
+    match result {
+        Err(error) if !error.is_away() => {
+            if failed.is_ok() {
+                *failed = Err(error);
+            }
+            Ok(T::default())
+        }
+        result => result,
+    }
+}
+
 /// What one pass has.
 pub struct Pass<R: Reconcile> {
     /// The object.
@@ -528,9 +545,9 @@ impl<R: Reconcile> ObjectActor<R> {
                 self.dirty = Some(Cause::Edit);
             }
             EditLook::At(at) => {
-                let at = Instant::now() + at.saturating_sub(now);
-                if self.next_wake.is_none_or(|next| at < next) {
-                    self.look_again(Some(at - Instant::now()));
+                let wait = at.saturating_sub(now);
+                if self.next_wake.is_none_or(|next| Instant::now() + wait < next) {
+                    self.look_again(Some(wait));
                 }
             }
         }

@@ -15,8 +15,8 @@ use solar_core::record::{ProfileRecord, ReleaseBindingRecord};
 use solar_core::routes::{ActorKey, ActorKind, PROFILE, PROFILE_BINDINGS};
 use solar_core::world::IndexKey;
 
-use super::finalizers::{ensure, or_keep, protect, remove_own};
-use super::object::{NoRequest, Pass, PassError, Reconcile};
+use super::finalizers::{ensure, protect, remove_own};
+use super::object::{NoRequest, Pass, PassError, Reconcile, or_keep};
 use super::own::{OwnWrite, keep, observe};
 use super::references::{controlled_by, reference};
 use super::system::Shared;

@@ -10,8 +10,8 @@ use solar_core::record::ReleaseRecord;
 use solar_core::release::{self, Resolved};
 use solar_core::routes::{ActorKind, RELEASE};
 
-use super::finalizers::{ensure, or_keep, protect, remove_own};
-use super::object::{NoRequest, Pass, PassError, Reconcile};
+use super::finalizers::{ensure, protect, remove_own};
+use super::object::{NoRequest, Pass, PassError, Reconcile, or_keep};
 use super::own::{keep, observe};
 use super::system::Shared;
 use crate::adapters::kubernetes::Expect;

@@ -153,7 +153,7 @@ async fn settle(pass: &mut Pass<RenderArtifactKind>) -> Result<Option<Duration>,
             let view = View::of(&world, &pass.name, &mut memory.core);
             let lenders = memory.core.cleanup.lenders.clone();
             let around =
-                cleanup_fingerprint(&world, &pass.name.namespace, view.artifact.as_deref(), &lenders);
+                view.artifact.as_ref().map(|artifact| cleanup_fingerprint(&world, artifact, &lenders));
             retry_if_changed(&mut memory.core, around);
             if let (Some(interval), Some(artifact)) = (options.check_interval, &view.artifact) {
                 let wall = pass.shared.clock.wall_exact();
@@ -229,14 +229,13 @@ fn known(pass: &Pass<RenderArtifactKind>) -> Option<Arc<RenderArtifactRecord>> {
 /// What a clean-up depends on besides the registry; a Secret is not watched.
 fn cleanup_fingerprint(
     world: &World,
-    namespace: &Arc<str>,
-    artifact: Option<&RenderArtifactRecord>,
+    artifact: &RenderArtifactRecord,
     lenders: &BTreeSet<ObjectName>,
-) -> Option<String> {
-    let artifact = artifact?;
+) -> String {
+    let namespace = &artifact.meta.name.namespace;
     let around = |registry| access::surroundings(world, "RenderArtifact", namespace, registry);
     let lent: Vec<String> = lenders.iter().map(|lender| around(Some(lender))).collect();
-    Some(format!("{} {:?} {lent:?}", around(artifact.registry.as_ref()), artifact.registry))
+    format!("{} {:?} {lent:?}", around(artifact.registry.as_ref()), artifact.registry)
 }
 
 /// Ends the wait after a failed attempt when what that attempt depended on is not as it was when it began.
@@ -313,13 +312,11 @@ async fn perform(pass: &mut Pass<RenderArtifactKind>, step: ArtifactStep) -> Res
 
 /// Whether an artifact keeps its tag, by API read: it lives, or is bound.
 async fn stays(pass: &Pass<RenderArtifactKind>, name: &ObjectName) -> Result<bool, PassError> {
-    let api = &pass.shared.api;
-    let Some(artifact) = api.get::<RenderArtifact>(name).await? else { return Ok(false) };
+    let Some(artifact) = pass.shared.api.get::<RenderArtifact>(name).await? else { return Ok(false) };
     if artifact.metadata.deletion_timestamp.is_none() {
         return Ok(true);
     }
-    let (namespace, field) = (Some(&*name.namespace), "spec.renderArtifactRef.name");
-    Ok(!api.list_by::<RenderBinding>(namespace, field, &name.name).await?.is_empty())
+    Ok(!bindings_of(&pass.shared, name).await?.is_empty())
 }
 
 /// Reads artifact and bindings by API and keeps what is found.

@@ -29,6 +29,7 @@ use solar_core::{backoff, content, host, layout};
 use super::access;
 use super::finalizers::{ensure, protect, remove_own};
 use super::object::{NoRequest, Pass, PassError, Reconcile};
+use super::own::{self, OwnWrite};
 use super::references::{controlled_by, reference};
 use super::render_artifact::RenderArtifactKind;
 use super::system::Shared;
@@ -100,6 +101,12 @@ enum Deed {
 }
 
 type BindKey = (Arc<str>, ObjectName);
+
+impl OwnWrite<TargetRecord> for Memory {
+    fn own(&mut self) -> &mut Option<Own<TargetRecord>> {
+        &mut self.own
+    }
+}
 
 impl Reconcile for TargetKind {
     const KIND: ActorKind = TARGET;
@@ -429,12 +436,9 @@ async fn write_status(
 }
 
 fn keep(pass: &Pass<TargetKind>, target: &Target) -> Arc<TargetRecord> {
-    let record = Arc::new(TargetRecord::from(target));
-    let since = pass.now();
-    pass.memory().own = Some(Own::Present { record: record.clone(), since });
     // The answer brings the userdata along, which is needed as soon as a bootstrap is wanted.
     pass.shared.payloads.keep(target.clone());
-    record
+    own::keep(pass, target)
 }
 
 async fn protect_registry(pass: &Pass<TargetKind>, registry: &ObjectName) -> Result<(), PassError> {

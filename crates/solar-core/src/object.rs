@@ -55,7 +55,8 @@ impl ObjectName {
     }
 }
 
-fn is_domain_name(text: &str) -> bool {
+/// Whether `text` is a domain name in lower case, as most kinds of objects have them for names.
+pub fn is_domain_name(text: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     let is_label = |label: &str| {
         label.bytes().all(|byte| is_plain(byte) || byte == b'-')

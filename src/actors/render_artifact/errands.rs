@@ -8,12 +8,12 @@ use std::time::Duration;
 use solar_api::conditions::oci_cleanup;
 use solar_api::{RenderArtifact, RenderArtifactStatus};
 use solar_core::artifact::{self, ArtifactMemory, CleanupProblem, Sighting};
+use solar_core::backoff;
 use solar_core::condition::{self, Wanted};
 use solar_core::object::{Meta, ObjectName};
 use solar_core::overlay::Moment;
 use solar_core::record::RenderArtifactRecord;
 use solar_core::target::EventOrder;
-use solar_core::{backoff, layout};
 
 use super::own::{emit, event, lock, write_status};
 use super::{RenderArtifactKind, bindings_of, cleanup_fingerprint, known, look};
@@ -147,15 +147,14 @@ async fn endpoint(
 /// Sends an attempt to delete the tag.
 pub(super) fn send_cleanup(pass: &mut Pass<RenderArtifactKind>, artifact: Arc<RenderArtifactRecord>) {
     let fingerprint = {
-        let seen = known(pass);
         let world = pass.shared.cache.read();
         let lenders = pass.memory().core.cleanup.lenders.clone();
-        cleanup_fingerprint(&world, &pass.name.namespace, seen.as_deref(), &lenders)
+        cleanup_fingerprint(&world, &artifact, &lenders)
     };
     let (progress, lenders) = {
         let mut memory = pass.memory();
         memory.core.errand = true;
-        memory.core.cleanup.fingerprint = fingerprint;
+        memory.core.cleanup.fingerprint = Some(fingerprint);
         if memory.progress_uid != artifact.meta.uid {
             memory.progress_uid = artifact.meta.uid.clone();
             memory.progress = Arc::default();
@@ -323,7 +322,7 @@ async fn looked(
             if found.is_none() || found != artifact.status.digest {
                 if let Some(pushed) = artifact.status.digest.as_deref() {
                     let found = found.as_deref().unwrap_or("nothing");
-                    let chart = layout::chart_url(&artifact.base_url, &artifact.repository, &artifact.tag);
+                    let chart = artifact.address();
                     tracing::warn!(artifact = %artifact.meta.name, chart, found, pushed, "a tag does not hold what was pushed");
                 }
                 // Only when that is written it counts as looked at: the owners learn that their chart has to be pushed
@@ -405,29 +404,28 @@ fn succeeded(pass: &Pass<RenderArtifactKind>, artifact: &RenderArtifactRecord, o
             ),
         },
     };
+    end(pass, artifact, order);
+    *lock(&pass.memory().progress) = UntagProgress::default();
+}
+
+/// Nothing is left to do for the tag, of which `order` tells.
+fn end(pass: &Pass<RenderArtifactKind>, artifact: &RenderArtifactRecord, order: EventOrder) {
     emit(pass, artifact, order);
     let mut memory = pass.memory();
     memory.core.cleanup = artifact::Cleanup { done: true, ..artifact::Cleanup::default() };
     memory.owed_condition = None;
-    *lock(&memory.progress) = UntagProgress::default();
 }
 
 /// Lets an artifact go whose tag no registry can hold, and says so.
 pub(super) fn let_go(pass: &Pass<RenderArtifactKind>, artifact: &RenderArtifactRecord, fault: &str) {
     let note = format!("no tag is deleted, for no registry can hold one there: {fault}");
-    emit(pass, artifact, EventOrder { warning: true, reason: "OCICleanupFailed", note });
-    let mut memory = pass.memory();
-    memory.core.cleanup = artifact::Cleanup { done: true, ..artifact::Cleanup::default() };
-    memory.owed_condition = None;
+    end(pass, artifact, EventOrder { warning: true, reason: "OCICleanupFailed", note });
 }
 
 /// Lets an artifact go whose tag is left to `twin`.
 pub(super) fn yield_to(pass: &Pass<RenderArtifactKind>, artifact: &RenderArtifactRecord, twin: &ObjectName) {
     let note = format!("the tag is kept: RenderArtifact {twin} stands for it too");
-    emit(pass, artifact, event("OCICleanupSkipped", &note));
-    let mut memory = pass.memory();
-    memory.core.cleanup = artifact::Cleanup { done: true, ..artifact::Cleanup::default() };
-    memory.owed_condition = None;
+    end(pass, artifact, event("OCICleanupSkipped", &note));
 }
 
 /// Writes what the status has to say of the last attempt to delete the tag; kept until it does.

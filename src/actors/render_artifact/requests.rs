@@ -406,10 +406,9 @@ async fn pushed(pass: &Pass<RenderArtifactKind>, ticket: u64, digest: &str) -> R
     let Some(open) = open else { return Ok(()) };
     let artifact = known(pass).filter(|artifact| Some(&artifact.meta.uid) == open.artifact_uid.as_ref());
     if let Some(artifact) = artifact {
-        let url = solar_core::layout::chart_url(&artifact.base_url, &artifact.repository, &artifact.tag);
         let wanted = RenderArtifactStatus {
             digest: Some(digest.to_owned()),
-            chart_url: Some(url),
+            chart_url: Some(artifact.address()),
             ..artifact.status.clone()
         };
         write_status(pass, &artifact, &wanted).await?;

@@ -97,11 +97,11 @@ impl Elector {
 
     /// Waits until the Lease is held; `None` when it is wanted no longer. What goes wrong meanwhile is said and tried
     /// again; `tell` hears of it when the Lease could not be looked at, not even once or not for as long as it lasts, and
-    /// hears `None` when that is over.
+    /// hears `None` after each look.
     pub async fn take(&mut self, wanted: &Wanted, tell: impl Fn(Option<String>)) -> Option<Taken> {
         let mut candidate = Candidate::default();
         let mut told = String::new();
-        let (mut looked, mut is_troubled) = (None, false);
+        let mut looked = None;
         while wanted.is_wanted() {
             let now = self.clock.elapsed();
             let wait = match self.look(wanted, &mut candidate, &mut told).await {
@@ -111,9 +111,7 @@ impl Elector {
                 }
                 Ok(Err(wait)) => {
                     looked = Some(now);
-                    if std::mem::take(&mut is_troubled) {
-                        tell(None);
-                    }
+                    tell(None);
                     wait
                 }
                 Err(problem) => {
@@ -123,7 +121,6 @@ impl Elector {
                         problem => problem.to_string(),
                     };
                     if looked.is_none_or(|looked| now.saturating_sub(looked) >= self.times.duration) {
-                        is_troubled = true;
                         tell(Some(format!("the lease {} cannot be taken: {problem}", self.name)));
                     }
                     if told != problem {
@@ -199,34 +196,30 @@ impl Elector {
             if !wanted.is_wanted() {
                 break;
             }
-            let Some(lease) = self.held.clone().map(|held| self.renewed(held)) else { break };
-            match self.write(lease).await {
-                Ok(()) => {}
+            let renewed = match self.renew_once().await {
                 Err(Problem::Conflict | Problem::NotFound) => match self.still_ours().await {
                     // At once: an answer that was lost has cost half of the deadline.
-                    Ok(true) => {
-                        if let Some(lease) = self.held.clone().map(|held| self.renewed(held))
-                            && let Err(problem) = self.write(lease).await
-                        {
-                            self.say(&problem);
-                        }
-                    }
+                    Ok(true) => self.renew_once().await,
                     Ok(false) => {
                         return Some(format!(
                             "the lease {} was taken by another process or deleted",
                             self.name
                         ));
                     }
-                    Err(problem) => self.say(&problem),
+                    Err(problem) => Err(problem),
                 },
-                Err(problem) => self.say(&problem),
+                renewed => renewed,
+            };
+            if let Err(problem) = renewed {
+                tracing::warn!(lease = %self.name, %problem, "the lease was not renewed; it is tried again");
             }
         }
         None
     }
 
-    fn say(&self, problem: &Problem) {
-        tracing::warn!(lease = %self.name, %problem, "the lease was not renewed; it is tried again");
+    async fn renew_once(&mut self) -> Result<(), Problem> {
+        let lease = self.renewed(self.held.clone().unwrap_or_default());
+        self.write(lease).await
     }
 
     /// Whether the Lease still names this process, although a renewal met another version: people write to it too, and
