@@ -16,7 +16,7 @@ use test_bed::{ADMIN, Cluster};
 use crate::pipeline::{delete_everything, settled, touch};
 use crate::program::{self, Log, Program};
 use crate::proxy::Proxy;
-use crate::webhook::Webhook;
+use crate::webhook::{self, Webhook};
 use crate::world::{Bed, Kind, World, name};
 
 /// Only one process, which shall outlive what would cost it the lease.
@@ -378,7 +378,29 @@ fn writes_that_a_policy_refuses_are_said_and_made_when_it_is_gone() {
     });
     let program = world.run("run", &ALONE);
     world.install_examples();
-    until_it_says(&world, &program.log, "the auditors are on holiday");
+    until_it_says(&world, &program.log, webhook::REFUSAL);
+    assert!(world.list("rendertasks").is_empty() && world.tags().is_empty());
+    let told: Vec<_> =
+        world.list("targets").iter().map(|it| it["status"]["conditions"].to_string()).collect();
+    assert!(
+        told.iter().all(|conditions| !conditions.contains("\"type\":\"Ready\",\"status\":\"True\"")),
+        "{told:?}"
+    );
+    world.delete(&format!("{api}/validatingadmissionpolicybindings/refused"), "Background");
+    world.delete(&format!("{api}/validatingadmissionpolicies/refused"), "Background");
+    settled(&world, &program.log);
+    delete_everything(&world, &program.log);
+}
+
+#[test]
+fn writes_that_a_webhook_refuses_or_that_it_is_not_there_to_allow_are_said_and_made_in_the_end() {
+    let Some(world) = World::new(Kind::Real, "webhook") else { return };
+    world.install_namespaces();
+    let webhook = Webhook::start(&world);
+    webhook.install(&world, &["CREATE", "UPDATE"], &["rendertasks", "targets/status"], 5);
+    let program = world.run("run", &ALONE);
+    world.install_examples();
+    until_it_says(&world, &program.log, webhook::REFUSAL);
     assert!(world.list("rendertasks").is_empty() && world.tags().is_empty());
     let told: Vec<_> =
         world.list("targets").iter().map(|it| it["status"]["conditions"].to_string()).collect();
@@ -419,14 +441,14 @@ fn writes_that_a_webhook_refuses_or_that_it_is_not_there_to_allow_are_said_and_m
     world.ensure(configurations, &configuration);
     let program = world.run("run", &ALONE);
     world.install_examples();
-    until_it_says(&world, &program.log, "the auditors are on holiday");
+    until_it_says(&world, &program.log, webhook::REFUSAL);
     webhook.go_away();
     until_it_says(&world, &program.log, "failed calling webhook");
     assert!(world.tags().is_empty() && !world.all_ready());
     assert_eq!(program.health("/healthz").0, 200);
     webhook.allow();
     settled(&world, &program.log);
-    world.delete(&format!("{configurations}/auditors"), "Background");
+    webhook.uninstall(&world);
     delete_everything(&world, &program.log);
 }
 

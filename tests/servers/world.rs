@@ -8,7 +8,7 @@ use std::time::Duration;
 use http::Request;
 use jiff::Timestamp;
 use kube::Client;
-use kube_embedded::Server;
+use kube_embedded::{Fault, FaultRule, Server, Verb};
 use serde_json::{Value, json};
 use solar_controller::actors::pass::{PassHandle, Spawner};
 use solar_controller::dev::registry::{self, Access, Behaviour, RegistryOperation, RegistryStore};
@@ -19,6 +19,7 @@ use tokio::runtime::Runtime;
 use tokio::time::Instant;
 
 use crate::program::{self, Log, Program};
+use crate::webhook::{self, Webhook};
 
 /// How long a level may take to come. Only a broken program needs it.
 pub const PATIENCE: Duration = Duration::from_secs(120);
@@ -279,8 +280,7 @@ impl World {
 
     /// Merges `patch` into the object at `path`.
     pub fn patch(&self, path: &str, patch: &Value) {
-        let request = Request::patch(path).header("content-type", "application/merge-patch+json");
-        self.send(request, patch).unwrap_or_else(|refused| panic!("PATCH {path}: {refused:?}"));
+        self.send(merge_patch(path), patch).unwrap_or_else(|refused| panic!("PATCH {path}: {refused:?}"));
     }
 
     /// Asks for the deletion of what is at `path`.
@@ -296,6 +296,26 @@ impl World {
     pub fn delete_all(&self, plural: &str) {
         for object in self.list(plural) {
             self.delete(&self.fleet(&format!("{plural}/{}", name(&object))), "Background");
+        }
+    }
+
+    /// From now on no answer comes to whoever changes one of these objects in `fleet`; there must be some.
+    pub fn hang_changes_of(&self, plural: &str) {
+        match &self.api {
+            Api::Embedded(server) => {
+                server.add_fault(FaultRule::new(Fault::Hang).verb(Verb::Patch).resource(plural));
+            }
+            Api::Real(_) => {
+                let webhook = Webhook::start(self);
+                webhook.install(self, &["UPDATE"], &[plural], 30);
+                let path = self.fleet(&format!("{plural}/{}?dryRun=All", name(&self.list(plural)[0])));
+                self.until("the webhook is asked", None, || {
+                    let patch = json!({ "metadata": { "annotations": { "asks": "the webhook" } } });
+                    self.send(merge_patch(&path), &patch)
+                        .is_err_and(|(_, said)| said.contains(webhook::REFUSAL))
+                });
+                webhook.fall_silent();
+            }
         }
     }
 
@@ -605,6 +625,10 @@ impl Drop for World {
             }
         }
     }
+}
+
+fn merge_patch(path: &str) -> http::request::Builder {
+    Request::patch(path).header("content-type", "application/merge-patch+json")
 }
 
 fn text(value: &Value) -> String {
