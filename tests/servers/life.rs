@@ -10,6 +10,7 @@ use crate::metrics::Scraped;
 use crate::permissions;
 use crate::pipeline::{delete_everything, settled};
 use crate::program::{self, Program};
+use crate::webhook::hang_changes_of;
 use crate::world::{Kind, World};
 
 fn number(count: usize) -> f64 {
@@ -215,7 +216,7 @@ pub fn a_second_signal_ends_it_at_once_while_the_first_lets_passes_finish(kind: 
     let Some(world) = World::new(kind, "signals") else { return };
     world.install_examples();
     // Passes of Releases wait for the answer to their first write.
-    world.hang_changes_of("releases");
+    hang_changes_of(&world, "releases");
     let mut program = world.run("run", &["--shutdown-grace", "10m"]);
     world.until("the passes of all Releases wait", Some(&program.log), || {
         let scraped = scrape(&program);

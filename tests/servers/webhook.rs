@@ -11,6 +11,7 @@ use axum::response::{IntoResponse as _, Response};
 use axum::serve::Listener;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use kube_embedded::{Fault, FaultRule, Verb};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use serde_json::{Value, json};
@@ -20,7 +21,7 @@ use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
-use crate::world::World;
+use crate::world::{World, merge_patch, name};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mood {
@@ -135,8 +136,8 @@ impl Webhook {
         world.ensure(CONFIGURATIONS, &configuration);
     }
 
-    /// Has the API server ask it no longer.
-    pub fn uninstall(&self, world: &World) {
+    /// Has the API server ask the world's webhook no longer.
+    pub fn uninstall(world: &World) {
         world.delete(&format!("{CONFIGURATIONS}/{}", world.namespace("fleet")), "Background");
     }
 
@@ -154,4 +155,21 @@ impl Webhook {
     pub fn allow(&self) {
         self.mood.send_replace(Mood::Allows);
     }
+}
+
+/// From now on no answer comes to whoever changes one of these objects in `fleet`; there must be some.
+pub fn hang_changes_of(world: &World, plural: &str) {
+    if let Some(server) = world.embedded_server() {
+        server.add_fault(FaultRule::new(Fault::Hang).verb(Verb::Patch).resource(plural));
+        return;
+    }
+    let webhook = Webhook::start(world);
+    webhook.install(world, &["UPDATE"], &[plural], 30);
+    let path = world.fleet(&format!("{plural}/{}?dryRun=All", name(&world.list(plural)[0])));
+    let patch = json!({ "metadata": { "annotations": { "asks": "the webhook" } } });
+    world.until("the webhook is asked", None, || {
+        let answer = world.send(merge_patch(&path), &patch);
+        answer.is_err_and(|(_, message)| message.contains(REFUSAL))
+    });
+    webhook.fall_silent();
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use http::Request;
 use jiff::Timestamp;
 use kube::Client;
-use kube_embedded::{Fault, FaultRule, Server, Verb};
+use kube_embedded::Server;
 use serde_json::{Value, json};
 use solar_controller::actors::pass::{PassHandle, Spawner};
 use solar_controller::dev::registry::{self, Access, Behaviour, RegistryOperation, RegistryStore};
@@ -19,7 +19,6 @@ use tokio::runtime::Runtime;
 use tokio::time::Instant;
 
 use crate::program::{self, Log, Program};
-use crate::webhook::{self, Webhook};
 
 /// How long a level may take to come. Only a broken program needs it.
 pub const PATIENCE: Duration = Duration::from_secs(120);
@@ -208,6 +207,14 @@ impl World {
         }
     }
 
+    /// The embedded API server; `None` where a real one runs.
+    pub fn embedded_server(&self) -> Option<&Server> {
+        match &self.api {
+            Api::Embedded(server) => Some(server),
+            Api::Real(_) => None,
+        }
+    }
+
     /// Applies the definitions and waits until they are served.
     pub fn define(&self) {
         self.define_those(|_| true);
@@ -296,26 +303,6 @@ impl World {
     pub fn delete_all(&self, plural: &str) {
         for object in self.list(plural) {
             self.delete(&self.fleet(&format!("{plural}/{}", name(&object))), "Background");
-        }
-    }
-
-    /// From now on no answer comes to whoever changes one of these objects in `fleet`; there must be some.
-    pub fn hang_changes_of(&self, plural: &str) {
-        match &self.api {
-            Api::Embedded(server) => {
-                server.add_fault(FaultRule::new(Fault::Hang).verb(Verb::Patch).resource(plural));
-            }
-            Api::Real(_) => {
-                let webhook = Webhook::start(self);
-                webhook.install(self, &["UPDATE"], &[plural], 30);
-                let path = self.fleet(&format!("{plural}/{}?dryRun=All", name(&self.list(plural)[0])));
-                self.until("the webhook is asked", None, || {
-                    let patch = json!({ "metadata": { "annotations": { "asks": "the webhook" } } });
-                    self.send(merge_patch(&path), &patch)
-                        .is_err_and(|(_, said)| said.contains(webhook::REFUSAL))
-                });
-                webhook.fall_silent();
-            }
         }
     }
 
@@ -627,7 +614,8 @@ impl Drop for World {
     }
 }
 
-fn merge_patch(path: &str) -> http::request::Builder {
+/// A merge patch to `path`.
+pub fn merge_patch(path: &str) -> http::request::Builder {
     Request::patch(path).header("content-type", "application/merge-patch+json")
 }
 
