@@ -21,3 +21,14 @@ mod patching;
 mod selecting;
 mod status;
 mod watching;
+
+#[test]
+fn the_readme_tells_how_many_cases_there_are() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let texts = std::fs::read_dir(folder.join("tests/behaviour")).unwrap();
+    let texts = texts.map(|file| std::fs::read_to_string(file.unwrap().path()).unwrap());
+    let is_case = |line: &&str| line.starts_with("    async fn ") && line.ends_with("(case) {");
+    let cases: usize = texts.map(|text| text.lines().filter(is_case).count()).sum();
+    let readme = std::fs::read_to_string(folder.join("README.md")).unwrap();
+    assert!(readme.contains(&format!("`tests/behaviour` holds {cases} cases:")), "there are {cases}");
+}
