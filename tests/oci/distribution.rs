@@ -6,7 +6,7 @@ use solar_controller::adapters::oci::{
     Artifact, DeleteOutcome, Endpoint, HttpRegistry, HttpRegistryOptions, OciErrorKind, OciRegistry,
     Reference, UntagError, UntagOutcome, UntagProgress, UntagRequest, untag,
 };
-use test_bed::{Authority, Generation, Registry, RegistryBuilder};
+use test_bed::{Authority, Generation, Identity, Registry, RegistryBuilder};
 use tokio::task::JoinSet;
 
 use crate::support::{REPOSITORY, basic, chart, http_client, patient};
@@ -108,10 +108,22 @@ async fn a_registry_without_deletion_is_found_out_and_keeps_the_tag() {
     for (_, server) in registries(RegistryBuilder::without_deletion) {
         let (registry, endpoint) = (http_client(patient()), plain(&server));
         let artifact = chart("content");
-        assert!(registry.push(&endpoint, REPOSITORY, "v1", &artifact).await.is_ok());
         let unsupported = UntagError::Unsupported { status: 405, code: Some("UNSUPPORTED".into()) };
-        assert_eq!(untag_v1(&registry, &endpoint, REPOSITORY, &artifact).await, Err(unsupported));
-        holds(&registry, &endpoint, REPOSITORY, "v1", &artifact).await;
+        // Once more after the tag was pushed anew.
+        for _ in 0..2 {
+            for tag in ["v1", "sibling"] {
+                let pushed = registry.push(&endpoint, REPOSITORY, tag, &artifact).await;
+                assert_eq!(pushed.as_ref(), Ok(artifact.digest()));
+            }
+            let refused = untag_v1(&registry, &endpoint, REPOSITORY, &artifact).await;
+            assert_eq!(refused.as_ref(), Err(&unsupported));
+            for tag in ["v1", "sibling"] {
+                holds(&registry, &endpoint, REPOSITORY, tag, &artifact).await;
+            }
+            let tags: BTreeSet<String> =
+                registry.tags(&endpoint, REPOSITORY).await.expect("tags").into_iter().collect();
+            assert_eq!(tags, BTreeSet::from(["sibling".to_owned(), "v1".to_owned()]));
+        }
     }
 }
 
@@ -207,13 +219,31 @@ fn knows(authority: &Authority) -> HttpRegistry {
     HttpRegistry::new(&HttpRegistryOptions { ca_file, timeouts: patient() }).expect("a client")
 }
 
+/// A client that the registry port could be if its library could show a certificate.
+fn with_certificate(authority: &Authority, identity: &Identity) -> reqwest::Client {
+    rustls::crypto::ring::default_provider().install_default().ok();
+    let read = |path| std::fs::read(path).expect("a file");
+    let trusted = reqwest::Certificate::from_pem(&read(&authority.certificate)).expect("a certificate");
+    let own = [read(&identity.certificate), read(&identity.key)].concat();
+    let own = reqwest::Identity::from_pem(&own).expect("a certificate with its key");
+    let client = reqwest::Client::builder().tls_certs_only([trusted]).identity(own);
+    client.build().expect("a client")
+}
+
 /// The client library has no client certificates, so all that can be asked for is an error in time.
 #[tokio::test]
 async fn a_registry_that_asks_for_a_client_certificate_cannot_be_used_and_the_error_comes_at_once() {
     let folder = test_bed::folder("mutual-tls");
     let authority = Authority::new(&folder);
     let identity = authority.server();
+    let client = authority.client("robot");
     for (_, server) in registries(|builder| builder.tls(&identity, Some(&authority.certificate))) {
+        // With one it opens: what is refused below is refused for its lack.
+        let url = format!("https://{}/v2/", server.named_host());
+        assert_eq!(
+            with_certificate(&authority, &client).get(&url).send().await.expect("an answer").status(),
+            200
+        );
         let endpoint = Endpoint::anonymous(server.named_host(), false);
         let registry = knows(&authority);
         let head = registry.head(&endpoint, REPOSITORY, &Reference::tag("v1")).await;
