@@ -226,12 +226,14 @@ impl World {
     }
 }
 
-/// Without times, ages, versions of objects, hashes in names, uids and widths of columns; lines in the order of what is left.
+/// Without times, ages, versions of objects, hashes in names, uids and widths of columns. Lines that follow each other and
+/// had hashes are in the order of what is left; all others stay where they are.
 fn plain(text: &str) -> String {
     let is_version = |line: &&str| line.contains("resourceVersion:") || line.contains("Resource Version:");
     let words = |line: &str| line.split_whitespace().map(word).collect::<Vec<_>>().join(" ");
     let mut lines: Vec<String> = text.lines().filter(|line| !is_version(line)).map(words).collect();
-    lines.sort();
+    let has_hash = |line: &String| line.contains("HASH");
+    lines.chunk_by_mut(|a, b| has_hash(a) && has_hash(b)).for_each(<[String]>::sort);
     lines.join("\n")
 }
 
@@ -264,7 +266,8 @@ fn word(word: &str) -> String {
 
 #[test]
 fn hashes_and_ages_are_left_out_and_nothing_else() {
-    assert_eq!(plain("b  2m10s\na   v0.0.1-0a1b2c3d 5s 10"), "a v0.0.1-HASH AGE 10\nb AGE");
+    assert_eq!(plain("b  2m10s\na   v0.0.1-0a1b2c3d 5s 10"), "b AGE\na v0.0.1-HASH AGE 10");
+    assert_eq!(plain("c-0a1b2c3d z\nc-1a1b2c3d y\nb\na"), "c-HASH y\nc-HASH z\nb\na");
     assert_eq!(plain("render-rel-web-e3118c6a:True deadline"), "render-rel-web-HASH:True deadline");
 }
 
@@ -279,7 +282,7 @@ fn looks() -> Vec<Vec<&'static str>> {
         "get releases -A --field-selector spec.componentVersionRef.name=web-1.0.0 -o name",
         "get targets -A -l stage=production -o name",
         "get target nobody -n fleet",
-        "get rendertasks -n fleet -o custom-columns=KIND:.kind,OWNER:.spec.ownerName,TYPE:.spec.type",
+        "get rendertasks -n fleet -o custom-columns=KIND:.kind,NAME:.metadata.name,OWNER:.spec.ownerName,TYPE:.spec.type",
         "api-resources --api-group solar.opendefense.cloud",
         "describe target edge-1 -n fleet --show-events=false",
         "get release web-next -n fleet -o yaml",
@@ -378,6 +381,7 @@ fn kubectl_says_the_same_of_dev_and_of_a_real_cluster() {
             assert_eq!(said, format!("Some(0)\n{}\n", plain(&line.output)), "README.md shows: {command}");
         }
     }
+    both.into_iter().for_each(renders_a_task_that_was_saved);
     compare(&["delete", "target", "lab", "-n", "fleet", "--timeout=2m"]);
     for world in both {
         wait_until("its charts are gone", || {
@@ -396,6 +400,18 @@ fn kubectl_says_the_same_of_dev_and_of_a_real_cluster() {
     tells_by_events(&real);
     let log = real.program.log();
     assert!(!log.contains("orbidden"), "a permission is missing: {log}");
+}
+
+/// What kubectl saves of a task is a manifest for `render`.
+fn renders_a_task_that_was_saved(world: &World) {
+    let task = world.ok(&["get", "rendertask", "render-tgt-edge-1-1", "-n", "fleet", "-o", "yaml"]);
+    let (saved, chart) = (world.folder.join("task.yaml"), world.folder.join("chart"));
+    std::fs::write(&saved, task).unwrap();
+    let mut render = Command::new(env!("CARGO_BIN_EXE_solar-controller"));
+    let rendered = render.arg("render").arg(&saved).arg("-o").arg(&chart).output().unwrap();
+    assert!(rendered.status.success(), "{rendered:?}");
+    let entries = std::fs::read_to_string(chart.join("Chart.yaml")).unwrap();
+    assert!(entries.contains(r#"name: "bootstrap-edge-1""#), "{entries}");
 }
 
 /// Each chart is told of by an event, and one that is made again with the same result by the same event.
