@@ -14,9 +14,10 @@ test: ## Run all tests; those with real parts only where `make tools` has built 
 	@status=0; CARGO=$(CARGO) tests/tools/cargo-test.sh --workspace --all-features --no-fail-fast || status=$$?; \
 		tests/tools/build.sh missing || [ $$status != 0 ] || status=1; exit $$status
 
-test-fast: ## Run the tests of the core, the embedded API and the simulation, without any real part
+test-fast: ## Run the tests of the core, rendering, the embedded API and the simulation, without any real part
 	@CARGO=$(CARGO) TEST_BED=off tests/tools/cargo-test.sh --workspace --all-features --no-fail-fast --lib --bins \
-		--test decisions --test behaviour --test crds --test disk --test faults --test reads --test writes --test simulation
+		--test decisions --test definitions --test errors --test golden --test properties \
+		--test behaviour --test crds --test disk --test faults --test limits --test reads --test writes --test simulation
 
 tools: ## Build the real parts that tests run against, once (needs Go); KUBE_VERSION=1.35.4 for another Kubernetes
 	@tests/tools/build.sh

@@ -213,7 +213,7 @@ pub const FAMILIES: &[Family] = &[
         "solar_watch_errors_total",
         Measure::Counter,
         &["kind"],
-        "Lists and watches that were refused or broken, and went on.",
+        "Lists and watches that were refused or broke with an error, and went on. One whose connection just ends is opened again and counts as a request only.",
     ),
     family(
         "solar_unreadable_objects_total",

@@ -8,76 +8,8 @@ use serde_json::{Value, json};
 use crate::scene::{
     HERE, RELEASE, delete_target, is_ready, kill_and_start, object, pass, ready, until_all_gone,
 };
+use crate::status_edits::{edits, of_ours};
 use crate::support::{Simulation, on_paused_time, options};
-
-/// An object, and what somebody writes into its status.
-fn edits() -> Vec<(&'static str, &'static str, Value)> {
-    let now = "2026-01-01T00:00:00Z";
-    let odd = |type_: &str, status: &str, reason: &str| {
-        json!([{
-            "type": type_,
-            "status": status,
-            "reason": reason,
-            "message": "Grüße",
-            "lastTransitionTime": now,
-            "observedGeneration": 4_000_000,
-        }])
-    };
-    vec![
-        ("Target", "one", json!({ "bootstrapVersion": -7 })),
-        ("Target", "one", json!({ "bootstrapVersion": 0, "chartURL": null, "conditions": null })),
-        ("Target", "one", json!({ "bootstrapVersion": 41 })),
-        ("Target", "one", json!({ "bootstrapVersion": i64::MAX })),
-        ("Target", "one", json!({ "chartURL": "not an address", "observedGeneration": -1 })),
-        ("Target", "one", json!({ "conditions": odd("Ready", "False", "Nonsense") })),
-        ("Target", "one", json!({ "conditions": odd("BootstrapReady", "Unknown", "Nonsense") })),
-        ("Release", "web", json!({ "effectiveUniqueName": "other" })),
-        ("Release", "web", json!({ "conditions": odd("ComponentVersionResolved", "False", "Nonsense") })),
-        ("ReleaseBinding", "one-web", json!({ "conditions": odd("TargetResolved", "False", "Nonsense") })),
-        ("RenderTask", "", json!({ "digest": "nonsense" })),
-        ("RenderTask", "", json!({ "digest": format!("sha256:{}", "a".repeat(64)) })),
-        ("RenderTask", "", json!({ "digest": "", "chartURL": "not an address" })),
-        ("RenderTask", "", json!({ "attempts": -3, "observedRenderRequest": "x" })),
-        ("RenderTask", "", json!({ "conditions": odd("JobFailed", "True", "Nonsense") })),
-        ("RenderTask", "", json!({ "conditions": null, "digest": null, "chartURL": null })),
-        ("RenderArtifact", "", json!({ "digest": "nonsense" })),
-        ("RenderArtifact", "", json!({ "digest": format!("sha256:{}", "a".repeat(64)) })),
-        ("RenderArtifact", "", json!({ "digest": "", "chartURL": "" })),
-        ("RenderArtifact", "", json!({ "digest": null, "chartURL": null, "conditions": null })),
-        ("RenderArtifact", "", json!({ "conditions": odd("OCICleanup", "False", "DeleteFailed") })),
-        ("RegistryBinding", "pulls", json!({ "conditions": odd("RegistryResolved", "False", "Nonsense") })),
-        ("RegistryBinding", "pulls", json!({ "conditions": null })),
-        ("Profile", "all", json!({ "matchedTargets": -1, "conditions": null })),
-        ("Profile", "all", json!({ "conditions": odd("Ready", "False", "Nonsense") })),
-    ]
-}
-
-/// What matters of a status: not when it changed, in which order, nor which version a bootstrap chart has.
-fn of_ours(object: &Value) -> Value {
-    let mut status = object["status"].clone();
-    let mut none = Vec::new();
-    let conditions = status["conditions"].as_array_mut().unwrap_or(&mut none);
-    conditions.sort_by_key(|condition| condition["type"].to_string());
-    for condition in conditions {
-        condition.as_object_mut().unwrap().remove("lastTransitionTime");
-        if condition["type"] == "BootstrapReady" {
-            // It names the version.
-            condition.as_object_mut().unwrap().remove("message");
-        }
-    }
-    if let Some(status) = status.as_object_mut() {
-        // What counts attempts and answers of a task that has its chart is not looked at any more.
-        let loose: &[&str] = match object["kind"].as_str() {
-            Some("Target") => &["bootstrapVersion", "chartURL"],
-            Some("RenderTask") => &["attempts", "observedRenderRequest"],
-            _ => &[],
-        };
-        for field in loose {
-            status.remove(*field);
-        }
-    }
-    status
-}
 
 /// Nothing but watches, which are made anew now and then.
 async fn comes_to_rest(sim: &Simulation, context: &str) {
@@ -108,16 +40,21 @@ fn own_writes(sim: &Simulation, name: &str) -> usize {
     sim.server.requests().iter().filter(is_own).count()
 }
 
-/// The name of a row; an empty one stands for the object of the release chart.
-fn full_name(sim: &Simulation, kind: &str, name: &str) -> String {
-    let of_release = |it: &Value| it["spec"]["repository"] == RELEASE;
-    match name {
-        "" => sim.server.objects(kind).find(of_release).unwrap()["metadata"]["name"]
-            .as_str()
-            .unwrap()
-            .to_owned(),
-        name => name.to_owned(),
-    }
+/// The object of a kind that is edited; of tasks and artifacts that of the release chart.
+fn name_of(sim: &Simulation, kind: &str) -> String {
+    let name = match kind {
+        "Target" => "one",
+        "Release" => "web",
+        "ReleaseBinding" => "one-web",
+        "RegistryBinding" => "pulls",
+        "Profile" => "all",
+        _ => {
+            let of_release = |it: &Value| it["spec"]["repository"] == RELEASE;
+            let object = sim.server.objects(kind).find(of_release).unwrap();
+            return object["metadata"]["name"].as_str().unwrap().to_owned();
+        }
+    };
+    name.to_owned()
 }
 
 async fn edit(sim: &Simulation, kind: &str, name: &str, status: Value) {
@@ -130,10 +67,10 @@ async fn edit(sim: &Simulation, kind: &str, name: &str, status: Value) {
 fn a_status_that_somebody_filled_with_nonsense_heals_at_once_and_stays_so() {
     for row in 0..edits().len() {
         on_paused_time(move || async move {
-            let (kind, name, nonsense) = edits().swap_remove(row);
+            let (kind, nonsense) = edits().swap_remove(row);
             let context = format!("{kind} {nonsense}");
             let mut sim = scene().await;
-            let name = full_name(&sim, kind, name);
+            let name = name_of(&sim, kind);
             let before = sim.server.get_object(kind, "fleet", &name).unwrap();
             sim.server.reset_requests();
             edit(&sim, kind, &name, nonsense.clone()).await;
@@ -165,7 +102,7 @@ fn a_status_that_somebody_filled_with_nonsense_heals_at_once_and_stays_so() {
 }
 
 /// For each kind, what another manager keeps writing into the status.
-fn contested() -> Vec<(&'static str, &'static str, Value)> {
+fn contested() -> Vec<(&'static str, Value)> {
     let odd = |type_: &str| {
         json!([{
             "type": type_,
@@ -176,13 +113,13 @@ fn contested() -> Vec<(&'static str, &'static str, Value)> {
         }])
     };
     vec![
-        ("Target", "one", json!({ "conditions": odd("Ready") })),
-        ("Release", "web", json!({ "conditions": odd("ComponentVersionResolved") })),
-        ("ReleaseBinding", "one-web", json!({ "conditions": odd("TargetResolved") })),
-        ("RegistryBinding", "pulls", json!({ "conditions": odd("TargetResolved") })),
-        ("Profile", "all", json!({ "conditions": odd("Ready") })),
-        ("RenderTask", "", json!({ "conditions": odd("JobSucceeded") })),
-        ("RenderArtifact", "", json!({ "conditions": odd("OCICleanup") })),
+        ("Target", json!({ "conditions": odd("Ready") })),
+        ("Release", json!({ "conditions": odd("ComponentVersionResolved") })),
+        ("ReleaseBinding", json!({ "conditions": odd("TargetResolved") })),
+        ("RegistryBinding", json!({ "conditions": odd("TargetResolved") })),
+        ("Profile", json!({ "conditions": odd("Ready") })),
+        ("RenderTask", json!({ "conditions": odd("JobSucceeded") })),
+        ("RenderArtifact", json!({ "conditions": odd("OCICleanup") })),
     ]
 }
 
@@ -190,9 +127,9 @@ fn contested() -> Vec<(&'static str, &'static str, Value)> {
 fn another_manager_of_the_same_status_is_answered_ever_more_seldom_and_never_given_up() {
     for row in 0..contested().len() {
         on_paused_time(move || async move {
-            let (kind, name, theirs) = contested().swap_remove(row);
+            let (kind, theirs) = contested().swap_remove(row);
             let sim = scene().await;
-            let name = full_name(&sim, kind, name);
+            let name = name_of(&sim, kind);
             let ours = sim.server.get_object(kind, "fleet", &name).unwrap();
             sim.server.reset_requests();
             // Whatever is written, it writes its own again within a tenth of a second.

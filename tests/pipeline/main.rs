@@ -14,6 +14,8 @@ mod protection;
 mod protocol;
 mod refusals;
 mod scene;
+#[path = "../support/edits.rs"]
+mod status_edits;
 mod strangers;
 #[path = "../support/mod.rs"]
 mod support;

@@ -23,12 +23,13 @@ struct Real {
 }
 
 fn ready(
+    kind: Kind,
     generation: Generation,
     case: &str,
     settings: impl Fn(RegistryBuilder) -> RegistryBuilder,
 ) -> Option<Real> {
     let registry = settings(Registry::builder(generation).htpasswd(EXAMPLE_USERS)).start()?;
-    let mut world = World::new(Kind::Embedded, case)?;
+    let mut world = World::new(kind, case)?;
     world.registry = registry.host();
     world.install_examples();
     let program = world.run("run", &[]);
@@ -40,7 +41,7 @@ fn ready(
     };
     let real = Real { world, registry, program, client };
     real.until("all Targets are ready", || real.world.all_ready());
-    real.until("the registry holds what the artifacts say", || real.agrees(&real.repositories()));
+    real.until("the registry holds what the artifacts say", || real.agrees());
     Some(real)
 }
 
@@ -53,26 +54,20 @@ impl Real {
         self.world.until(what, Some(self.log()), level);
     }
 
-    /// The repositories that artifacts name.
-    fn repositories(&self) -> BTreeSet<String> {
-        let artifacts = self.world.list("renderartifacts");
-        artifacts.iter().map(|it| it["spec"]["repository"].as_str().unwrap().to_owned()).collect()
-    }
-
     /// `repository:tag` of every tag that the registry lists.
-    fn tags(&self, repositories: &BTreeSet<String>) -> BTreeSet<String> {
+    fn tags(&self) -> BTreeSet<String> {
         let credentials = Credentials::Basic { username: "solar".into(), password: "solar-dev".into() };
         let endpoint = Endpoint { credentials, ..Endpoint::anonymous(self.registry.host(), true) };
         let tags = |repository: &String| {
             let tags = self.world.runtime.block_on(self.client.tags(&endpoint, repository)).unwrap();
             tags.into_iter().map(|tag| format!("{repository}:{tag}")).collect::<Vec<_>>()
         };
-        repositories.iter().flat_map(tags).collect()
+        self.registry.repositories().iter().flat_map(tags).collect()
     }
 
-    fn agrees(&self, repositories: &BTreeSet<String>) -> bool {
+    fn agrees(&self) -> bool {
         let artifacts: BTreeSet<String> = self.world.artifacts().into_keys().collect();
-        self.tags(repositories) == artifacts && artifacts.len() == self.world.list("renderartifacts").len()
+        self.tags() == artifacts && artifacts.len() == self.world.list("renderartifacts").len()
     }
 
     fn delete_targets(&self) {
@@ -90,32 +85,30 @@ impl Real {
     }
 }
 
-#[test]
-fn tags_go_with_the_last_target_that_needs_them_and_not_before() {
+pub fn tags_go_with_the_last_target_that_needs_them_and_not_before(kind: Kind) {
     for (generation, case) in [(Generation::Two, "deletes-two"), (Generation::Three, "deletes-three")] {
-        let Some(real) = ready(generation, case, |builder| builder) else { continue };
-        let repositories = real.repositories();
-        let before = real.tags(&repositories);
+        let Some(real) = ready(kind, generation, case, |builder| builder) else { continue };
+        let before = real.tags();
         assert!(before.len() >= 7, "{before:?}");
         // One of two Targets that share releases.
         real.world.delete(&real.world.fleet("targets/edge-1"), "Background");
         real.until("its own tag has gone, and no other", || {
-            real.tags(&repositories).len() == before.len() - 1 && real.agrees(&repositories)
+            real.tags().len() == before.len() - 1 && real.agrees()
         });
-        let gone: Vec<_> = before.difference(&real.tags(&repositories)).cloned().collect();
+        let gone: Vec<_> = before.difference(&real.tags()).cloned().collect();
         assert!(gone[0].contains("bootstrap-edge-1"), "{generation:?}: {gone:?}");
         assert!(real.world.all_ready());
         delete_everything(&real.world, real.log());
-        assert_eq!(real.tags(&repositories), BTreeSet::new(), "{generation:?}");
+        assert_eq!(real.tags(), BTreeSet::new(), "{generation:?}");
     }
 }
 
-#[test]
-fn where_deletion_is_off_artifacts_stay_and_say_so_their_tags_serve_new_targets_and_go_when_it_is_on() {
+pub fn where_deletion_is_off_artifacts_stay_and_say_so_their_tags_serve_new_targets_and_go_when_it_is_on(
+    kind: Kind,
+) {
     for (generation, case) in [(Generation::Two, "off-two"), (Generation::Three, "off-three")] {
-        let Some(real) = ready(generation, case, RegistryBuilder::without_deletion) else { continue };
-        let repositories = real.repositories();
-        let before = real.tags(&repositories);
+        let Some(real) = ready(kind, generation, case, RegistryBuilder::without_deletion) else { continue };
+        let before = real.tags();
         let artifacts = real.world.list("renderartifacts").len();
         real.delete_targets();
         let refused = |said: &Option<[String; 3]>| {
@@ -129,7 +122,7 @@ fn where_deletion_is_off_artifacts_stay_and_say_so_their_tags_serve_new_targets_
             let cleanups = real.cleanups();
             cleanups.len() == artifacts && cleanups.iter().all(refused)
         });
-        assert_eq!(real.tags(&repositories), before, "{generation:?}");
+        assert_eq!(real.tags(), before, "{generation:?}");
 
         // New Targets take the tags as they are.
         real.world.install_examples();
@@ -137,7 +130,7 @@ fn where_deletion_is_off_artifacts_stay_and_say_so_their_tags_serve_new_targets_
         let releases = |tags: &BTreeSet<String>| {
             tags.iter().filter(|tag| tag.contains("release-")).cloned().collect::<BTreeSet<_>>()
         };
-        assert_eq!(releases(&real.tags(&repositories)), releases(&before), "{generation:?}");
+        assert_eq!(releases(&real.tags()), releases(&before), "{generation:?}");
         real.until("no artifact in use says that it failed", || {
             let bound = real.world.list("renderbindings");
             let bound = bound.iter().filter_map(|it| it["spec"]["renderArtifactRef"]["name"].as_str());
@@ -165,6 +158,6 @@ fn where_deletion_is_off_artifacts_stay_and_say_so_their_tags_serve_new_targets_
             format!("/apis/solar.opendefense.cloud/v1alpha1/namespaces/{platform}/registries/charts");
         real.world.patch(&registry, &json!({ "spec": { "solarSecretRef": { "name": "charts-push-2" } } }));
         delete_everything(&real.world, real.log());
-        assert_eq!(real.tags(&repositories), BTreeSet::new(), "{generation:?}");
+        assert_eq!(real.tags(), BTreeSet::new(), "{generation:?}");
     }
 }

@@ -1,6 +1,7 @@
 //! `run` as a user starts it, on both API servers: the embedded one and kube-apiserver.
 #![cfg(feature = "dev")]
 
+mod both;
 mod cleanup;
 mod election;
 mod ends;
@@ -16,6 +17,8 @@ mod program;
 mod proxy;
 mod registries;
 mod scope;
+#[path = "../support/edits.rs"]
+mod status_edits;
 mod stress;
 #[path = "../support/tokens.rs"]
 mod tokens;
@@ -51,6 +54,15 @@ on_both_servers! {
     election::a_process_that_cannot_renew_its_lease_ends_before_another_begins,
     election::other_fields_of_the_lease_may_be_written_by_people,
     stress::connections_that_are_cut_every_second_lose_nothing,
+    stress::changes_and_deletions_that_the_server_has_forgotten_are_found_by_a_new_list,
+    stress::definitions_that_come_after_the_start_are_waited_for_by_name,
+    stress::what_people_edit_by_hand_with_kubectl_is_set_right,
+    registries::a_registry_with_passwords_has_what_targets_need_and_nothing_else,
+    registries::a_registry_with_a_token_server_has_what_targets_need_and_nothing_else,
+    registries::a_registry_with_a_private_authority_is_used_once_its_file_is_named,
+    cleanup::tags_go_with_the_last_target_that_needs_them_and_not_before,
+    cleanup::where_deletion_is_off_artifacts_stay_and_say_so_their_tags_serve_new_targets_and_go_when_it_is_on,
+    metrics::promtool_has_nothing_against_the_metrics_of_a_working_controller,
     life::run_renders_tells_about_itself_ends_well_and_goes_on_where_it_ended,
     life::a_missing_definition_keeps_only_those_waiting_that_need_it_and_is_named,
     life::a_second_signal_ends_it_at_once_while_the_first_lets_passes_finish,

@@ -82,10 +82,9 @@ fn check(promtool: &Path, text: &str) -> Result<(), String> {
     if output.status.success() { Ok(()) } else { Err(String::from_utf8(said).unwrap()) }
 }
 
-#[test]
-fn promtool_has_nothing_against_the_metrics_of_a_working_controller() {
+pub fn promtool_has_nothing_against_the_metrics_of_a_working_controller(kind: Kind) {
     let Some(promtool) = test_bed::tool("promtool") else { return };
-    let Some(world) = World::new(Kind::Embedded, "promtool") else { return };
+    let Some(world) = World::new(kind, "promtool") else { return };
     world.install_examples();
     world.install_descriptor();
     let program = world.run("run", &[]);

@@ -6,11 +6,18 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::program::{Log, Program};
-use crate::world::{Kind, World, is_ready, name};
+use crate::world::{Kind, NAMESPACES, World, is_ready, name};
 
 /// The kinds that users delete, in the order in which nothing keeps them.
-const USERS: [&str; 6] =
-    ["profiles", "releasebindings", "targets", "releases", "componentversions", "components"];
+const USERS: [&str; 7] = [
+    "profiles",
+    "releasebindings",
+    "registrybindings",
+    "targets",
+    "releases",
+    "componentversions",
+    "components",
+];
 /// The kinds that the controller makes.
 const MADE: [&str; 3] = ["rendertasks", "renderbindings", "renderartifacts"];
 
@@ -44,10 +51,14 @@ pub fn delete_everything(world: &World, log: &Log) {
     world.until("everything is gone", Some(log), || {
         USERS.iter().chain(&MADE).all(|plural| world.list(plural).is_empty())
     });
-    let registry = world.solar("platform", "registries/charts");
-    world.until("the Registry is let go", Some(log), || {
-        world.get(&registry).is_some_and(|it| it["metadata"]["finalizers"].is_null())
-    });
+    let held = || -> Vec<Value> {
+        let crds = solar_api::crds().into_iter().map(|crd| crd.spec.names.plural);
+        let paths = crds.flat_map(|plural| NAMESPACES.map(|namespace| world.solar(namespace, &plural)));
+        let lists = paths.map(|path| world.get(&path).unwrap());
+        let objects = lists.flat_map(|list| list["items"].as_array().cloned().unwrap());
+        objects.filter(|it| !it["metadata"]["finalizers"].is_null()).collect()
+    };
+    world.until("all that is left is let go", Some(log), || held().is_empty());
     assert_eq!(world.tags(), BTreeSet::new());
 }
 
@@ -150,25 +161,52 @@ fn owned(world: &World, plural: &str, owner: &Value) -> Vec<String> {
     objects.map(|it| name(&it).to_owned()).collect()
 }
 
+/// Paths of the tasks and bindings of a Target, which has both.
+fn paths_of_owned(world: &World, target: &Value) -> Vec<String> {
+    let paths = |plural: &str| {
+        let names = owned(world, plural, target);
+        assert!(!names.is_empty(), "no {plural} of {target}");
+        names.iter().map(|name| world.fleet(&format!("{plural}/{name}"))).collect::<Vec<_>>()
+    };
+    ["rendertasks", "renderbindings"].into_iter().flat_map(paths).collect()
+}
+
 pub fn owners_go_in_the_foreground_and_in_the_background_with_all_that_they_own(kind: Kind) {
-    let Some((world, program)) = ready(kind, "owners") else { return };
+    let Some((world, mut program)) = ready(kind, "owners") else { return };
     for (target, propagation) in [("edge-1", "Foreground"), ("lab", "Background")] {
         let path = world.fleet(&format!("targets/{target}"));
         let object = world.get(&path).unwrap();
-        let [bindings, tasks] =
-            ["renderbindings", "rendertasks"].map(|plural| (plural, owned(&world, plural, &object)));
-        assert!(!bindings.1.is_empty(), "{bindings:?}");
+        let paths = paths_of_owned(&world, &object);
         world.delete(&path, propagation);
         world.until("it is gone with all that it owned", Some(&program.log), || {
-            let gone = |(plural, names): &(&str, Vec<String>)| {
-                names.iter().all(|name| world.is_gone(&world.fleet(&format!("{plural}/{name}"))))
-            };
             // The artifacts are nobody's: each goes, with its tag, when it has seen its last binding go.
             let tagged = || world.tags().iter().any(|tag| tag.contains(target));
-            world.is_gone(&path) && gone(&bindings) && gone(&tasks) && !tagged() && world.agrees()
+            world.is_gone(&path)
+                && paths.iter().all(|path| world.is_gone(path))
+                && !tagged()
+                && world.agrees()
         });
         assert!(world.all_ready());
     }
+
+    // The controller deletes them before it lets the Target go. Where it does not run, the garbage collector does.
+    program.signal("-TERM");
+    world.code(&mut program);
+    let path = world.fleet("targets/staging");
+    let paths = paths_of_owned(&world, &world.get(&path).unwrap());
+    let tags = world.tags();
+    world.patch(&path, &json!({ "metadata": { "finalizers": null } }));
+    world.delete(&path, "Background");
+    world.until("all is collected", None, || {
+        world.is_gone(&path) && paths.iter().all(|path| world.is_gone(path))
+    });
+    assert_eq!(world.tags(), tags);
+    let program = world.run("next", &[]);
+    world.until("its tags are gone too", Some(&program.log), || {
+        !world.tags().iter().any(|tag| tag.contains("staging")) && world.agrees()
+    });
+    assert!(world.all_ready());
+
     let path = world.fleet("profiles/probe");
     let bindings = owned(&world, "releasebindings", &world.get(&path).unwrap());
     assert_eq!(bindings.len(), 1, "of edge-2");

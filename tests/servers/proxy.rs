@@ -19,6 +19,8 @@ struct State {
     cut: u64,
     /// Nothing is passed on any more, and nobody is told.
     silent: bool,
+    /// Who comes is turned away.
+    shut: bool,
 }
 
 /// The proxy; its tasks end with the runtime of the test.
@@ -45,6 +47,9 @@ impl Proxy {
         let told = state.clone();
         world.runtime.spawn(async move {
             while let Ok((near, _)) = listener.accept().await {
+                if told.borrow().shut {
+                    continue;
+                }
                 tokio::spawn(pass(near, server.clone(), told.clone()));
             }
         });
@@ -60,6 +65,19 @@ impl Proxy {
                 state.send_modify(|state| state.cuts += 1);
             }
         });
+    }
+
+    /// Cuts all connections; until [`Self::open`] there are no new ones.
+    pub fn shut(&self) {
+        self.state.send_modify(|state| {
+            state.cuts += 1;
+            state.shut = true;
+        });
+    }
+
+    /// From now on connections are passed on again.
+    pub fn open(&self) {
+        self.state.send_modify(|state| state.shut = false);
     }
 
     /// How many connections were cut.

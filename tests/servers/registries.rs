@@ -11,7 +11,7 @@ use test_bed::{Authority, EXAMPLE_USERS, Generation, Registry, RegistryBuilder};
 use tokio::task::JoinSet;
 
 use crate::faulty::{Plan, Proxy, Trouble};
-use crate::pipeline::touch;
+use crate::pipeline::{delete_everything, touch};
 use crate::program::{Log, Program};
 use crate::tokens::{ISSUER, SERVICE, Tokens};
 use crate::world::{Kind, PATIENCE, World};
@@ -30,6 +30,7 @@ struct Site {
 impl Site {
     /// `None` where the registry is missing.
     fn new(
+        kind: Kind,
         case: &str,
         generation: Generation,
         authority: Option<Authority>,
@@ -40,7 +41,7 @@ impl Site {
             None => builder,
         };
         let registry = builder.start()?;
-        let mut world = World::new(Kind::Embedded, &format!("{case}-{generation:?}").to_lowercase())?;
+        let mut world = World::new(kind, &format!("{case}-{generation:?}").to_lowercase())?;
         let host = if authority.is_some() { registry.named_host() } else { registry.host() };
         world.registry.clone_from(&host);
         rustls::crypto::ring::default_provider().install_default().ok();
@@ -67,10 +68,29 @@ impl Site {
         self.world.run("run", &flags)
     }
 
-    /// The digest that a tag (`repository:tag`) has in the registry, for who has the password.
-    fn digest(&self, tag: &str) -> Option<String> {
+    /// The registry, for who has the password.
+    fn endpoint(&self) -> Endpoint {
         let login = Credentials::Basic { username: "solar".into(), password: "solar-dev".into() };
-        let endpoint = Endpoint::anonymous(&self.looks_at, self.authority.is_none()).with_credentials(login);
+        Endpoint::anonymous(&self.looks_at, self.authority.is_none()).with_credentials(login)
+    }
+
+    /// `repository:tag` of every tag that the registry lists, in all its repositories.
+    fn tags(&self) -> BTreeSet<String> {
+        let endpoint = self.endpoint();
+        let mut found = BTreeSet::new();
+        for repository in self.registry.repositories() {
+            // A registry that is just deleting may answer with an error.
+            self.world.until("the registry lists its tags", None, || {
+                let tags = self.world.runtime.block_on(self.looker.tags(&endpoint, &repository));
+                tags.map(|tags| found.extend(tags.iter().map(|tag| format!("{repository}:{tag}")))).is_ok()
+            });
+        }
+        found
+    }
+
+    /// The digest that a tag (`repository:tag`) has in the registry.
+    fn digest(&self, tag: &str) -> Option<String> {
+        let endpoint = self.endpoint();
         let (repository, tag) = tag.rsplit_once(':').unwrap();
         let tag = Reference::tag(tag);
         let mut found = None;
@@ -82,7 +102,8 @@ impl Site {
         found.map(|digest| digest.to_string())
     }
 
-    /// Waits until all Targets are ready, each artifact has a digest, and the registry says the same of its tag.
+    /// Waits until all Targets are ready, each artifact has a digest, and the registry says the same of its tag and lists no
+    /// other.
     fn settled(&self, log: &Log) -> BTreeMap<String, String> {
         let mut artifacts = BTreeMap::new();
         self.world.until("all Targets are ready with what the registry holds", Some(log), || {
@@ -91,13 +112,9 @@ impl Site {
             self.world.all_ready()
                 && artifacts.len() == self.world.count("renderartifacts")
                 && artifacts.iter().all(agrees)
+                && self.tags() == artifacts.keys().cloned().collect()
         });
         artifacts
-    }
-
-    /// Of these tags those that are in the registry.
-    fn left<'a>(&self, tags: impl IntoIterator<Item = &'a String>) -> BTreeSet<String> {
-        tags.into_iter().filter(|tag| self.digest(tag).is_some()).cloned().collect()
     }
 
     /// Ready, changed, one Target less, none left: at each stage the registry has what is needed, and at the end nothing.
@@ -110,16 +127,12 @@ impl Site {
         world.until("the change has arrived", Some(log), || {
             world.is_at("lab", 2) && world.is_at("staging", 2)
         });
-        let mut all: BTreeSet<String> = first.into_keys().collect();
         let replaced = |tag: &str| {
             ["bootstrap-lab:v0.0.1", "bootstrap-staging:v0.0.1"].iter().any(|end| tag.ends_with(end))
         };
-        assert_eq!(all.iter().filter(|tag| replaced(tag)).count(), 2, "{all:?}");
-        world.until("what was replaced is gone", Some(log), || {
-            !self.left(&all).iter().any(|tag| replaced(tag))
-        });
+        assert_eq!(first.keys().filter(|tag| replaced(tag)).count(), 2, "{first:?}");
+        world.until("what was replaced is gone", Some(log), || !self.tags().iter().any(|tag| replaced(tag)));
         let second = self.settled(log);
-        all.extend(second.keys().cloned());
 
         world.delete(&world.fleet("targets/lab"), "Background");
         world.until("the Target is gone with its charts, and no other is", Some(log), || {
@@ -127,30 +140,30 @@ impl Site {
             world.is_gone(&world.fleet("targets/lab"))
                 && world.all_ready()
                 && !third.iter().any(|tag| tag.contains("bootstrap-lab"))
-                && self.left(&all) == third
+                && self.tags() == third
         });
         assert!(second.keys().any(|tag| tag.contains("bootstrap-lab")), "{second:?}");
 
-        world.delete_all("targets");
-        world.until("no artifact is left", Some(log), || {
-            world.count("targets") == 0 && world.count("renderartifacts") == 0
-        });
-        assert_eq!(self.left(&all), BTreeSet::new());
+        self.end(log);
+    }
+
+    /// Everything that users made goes, and with it all that the registry holds.
+    fn end(&self, log: &Log) {
+        delete_everything(&self.world, log);
+        assert_eq!(self.tags(), BTreeSet::new());
         assert!(self.registry.process.is_running());
     }
 }
 
-#[test]
-fn a_registry_with_passwords_has_what_targets_need_and_nothing_else() {
+pub fn a_registry_with_passwords_has_what_targets_need_and_nothing_else(kind: Kind) {
     for generation in Generation::ALL {
         let builder = Registry::builder(generation).htpasswd(EXAMPLE_USERS);
-        let Some(site) = Site::new("passwords", generation, None, builder) else { continue };
+        let Some(site) = Site::new(kind, "passwords", generation, None, builder) else { continue };
         site.life();
     }
 }
 
-#[test]
-fn a_registry_with_a_token_server_has_what_targets_need_and_nothing_else() {
+pub fn a_registry_with_a_token_server_has_what_targets_need_and_nothing_else(kind: Kind) {
     let authority = Authority::new(&test_bed::folder("tokens"));
     for generation in Generation::ALL {
         let runtime =
@@ -158,7 +171,7 @@ fn a_registry_with_a_token_server_has_what_targets_need_and_nothing_else() {
         let mut servers = JoinSet::new();
         let (tokens, realm) = runtime.block_on(Tokens::serve(&authority, "solar:solar-dev", &mut servers));
         let builder = Registry::builder(generation).tokens(&realm, SERVICE, ISSUER, &authority.certificate);
-        let Some(site) = Site::new("tokens", generation, None, builder) else { continue };
+        let Some(site) = Site::new(kind, "tokens", generation, None, builder) else { continue };
         site.life();
         let asked = tokens.asked();
         assert!(asked.iter().any(|scope| scope.contains("delete")), "{asked:?}");
@@ -167,12 +180,11 @@ fn a_registry_with_a_token_server_has_what_targets_need_and_nothing_else() {
     }
 }
 
-#[test]
-fn a_registry_with_a_private_authority_is_used_once_its_file_is_named() {
+pub fn a_registry_with_a_private_authority_is_used_once_its_file_is_named(kind: Kind) {
     for generation in Generation::ALL {
         let authority = Authority::new(&test_bed::folder("authority"));
         let builder = Registry::builder(generation).htpasswd(EXAMPLE_USERS);
-        let Some(site) = Site::new("authority", generation, Some(authority), builder) else { continue };
+        let Some(site) = Site::new(kind, "authority", generation, Some(authority), builder) else { continue };
         site.install();
         let mut stranger = site.world.run("stranger", &[]);
         site.world.until("it says that it cannot reach the registry", Some(&stranger.log), || {
@@ -194,7 +206,7 @@ fn a_registry_with_a_private_authority_is_used_once_its_file_is_named() {
 /// Each nineteenth request meets trouble: seldom enough for waits between attempts to stay short.
 fn behind_a_proxy(generation: Generation) {
     let builder = Registry::builder(generation).htpasswd(EXAMPLE_USERS);
-    let Some(mut site) = Site::new("proxied", generation, None, builder) else { return };
+    let Some(mut site) = Site::new(Kind::Embedded, "proxied", generation, None, builder) else { return };
     let proxy = site.world.runtime.block_on(Proxy::before(&site.registry));
     site.world.registry.clone_from(&proxy.host);
     let troubles = vec![Trouble::CutBefore, Trouble::Status(500), Trouble::CutAfter, Trouble::Status(429)];
@@ -217,7 +229,7 @@ fn distribution_3_behind_a_proxy_that_fails_now_and_then_has_what_targets_need_a
 fn a_registry_that_deletes_nothing_is_named_with_the_mend_and_let_go_once_it_does() {
     for generation in Generation::ALL {
         let builder = Registry::builder(generation).htpasswd(EXAMPLE_USERS).without_deletion();
-        let Some(site) = Site::new("keeps", generation, None, builder) else { continue };
+        let Some(site) = Site::new(Kind::Embedded, "keeps", generation, None, builder) else { continue };
         let (world, program) = (&site.world, site.run());
         let before = site.settled(&program.log);
         world.delete(&world.fleet("targets/lab"), "Background");
@@ -232,7 +244,7 @@ fn a_registry_that_deletes_nothing_is_named_with_the_mend_and_let_go_once_it_doe
         world.until("the artifact says why it stays", Some(&program.log), || said().is_some());
         let message = said().unwrap();
         assert!(message.contains("registry does not support deletion"), "{message}");
-        assert_eq!(site.left(before.keys()).len(), before.len());
+        assert_eq!(site.tags(), before.keys().cloned().collect());
 
         let file = site.registry.folder().join("config.yml");
         let config = std::fs::read_to_string(&file).unwrap();
@@ -244,7 +256,8 @@ fn a_registry_that_deletes_nothing_is_named_with_the_mend_and_let_go_once_it_doe
         });
         world.until("the registry has what the others need", Some(&program.log), || {
             let after: BTreeSet<String> = world.artifacts().into_keys().collect();
-            after.len() < before.len() && world.all_ready() && site.left(before.keys()) == after
+            after.len() < before.len() && world.all_ready() && site.tags() == after
         });
+        site.end(&program.log);
     }
 }

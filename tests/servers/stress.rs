@@ -1,6 +1,6 @@
 //! What goes wrong in clusters: the controller says so, comes through, and loses nothing.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -11,16 +11,23 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use serde_json::{Value, json};
 use solar_controller::adapters::clock::Clock;
 use solar_controller::dev::registry::{Fault, RegistryOperation};
-use test_bed::{ADMIN, Cluster};
+use test_bed::Cluster;
 
+use crate::metrics::Scraped;
 use crate::pipeline::{delete_everything, settled, touch};
 use crate::program::{self, Log, Program};
 use crate::proxy::Proxy;
+use crate::status_edits::{edits, of_ours};
 use crate::webhook::{self, Webhook};
 use crate::world::{Bed, Kind, World, name};
 
 /// Only one process, which shall outlive what would cost it the lease.
 const ALONE: [&str; 1] = ["--leader-elect=false"];
+
+/// What a program tells at `/metrics`: the sum of all samples of `name` that have these labels.
+fn sum(program: &Program, name: &str, labels: &[(&str, &str)]) -> f64 {
+    Scraped::read(&program::get(&program.metrics, "/metrics").1).sum(name, labels)
+}
 
 fn until_it_says(world: &World, log: &Log, says: &str) {
     world.until(&format!("it says {says:?}"), Some(log), || log.text().contains(says));
@@ -50,6 +57,9 @@ pub fn connections_that_are_cut_every_second_lose_nothing(kind: Kind) {
         world.is_at("edge-1", 2) && world.is_at("edge-2", 2)
     });
     settled(&world, &program.log);
+    // That a connection ends is an everyday thing: it is opened again without a word, and counted.
+    let opened = sum(&program, "solar_api_requests_total", &[("verb", "watch"), ("kind", "Release")]);
+    assert!(opened >= 5.0, "the watches of Releases were opened {opened} times");
     delete_everything(&world, &program.log);
 }
 
@@ -89,8 +99,12 @@ fn an_api_server_that_ends_in_the_middle_of_rendering_finds_the_work_go_on_when_
     delete_everything(&world, &program.log);
 }
 
-/// Forgets all of etcd's history.
+/// Forgets all of the API server's history.
 fn compact(world: &World) {
+    if let Some(server) = world.embedded_server() {
+        server.compact();
+        return;
+    }
     let etcd = world.bed().cluster.etcd_url();
     let client = kube::Config::new(etcd.parse().unwrap());
     let client = world.runtime.block_on(async { kube::Client::try_from(client).unwrap() });
@@ -105,31 +119,37 @@ fn compact(world: &World) {
     assert!(compacted["header"].is_object(), "{compacted}");
 }
 
-#[test]
-fn changes_and_deletions_that_etcd_has_forgotten_are_found_by_a_new_list() {
-    let Some(bed) = Bed::start(Cluster::builder()) else { return };
-    let world = World::over(bed, "compacted");
+pub fn changes_and_deletions_that_the_server_has_forgotten_are_found_by_a_new_list(kind: Kind) {
+    // With its cache the real one would remember what etcd has forgotten.
+    let builder = Cluster::builder().flag("--watch-cache=false");
+    let Some(world) = World::undefined_with(kind, "compacted", builder) else { return };
     world.define();
     world.install_examples();
-    let program = world.run("run", &ALONE);
+    let proxy = Proxy::start(&world, "run");
+    let program = world.run_saying("info,solar_controller::actors::watch=debug", &proxy.kubeconfig, &ALONE);
     settled(&world, &program.log);
     let lists =
         || world.asked("run").iter().filter(|it| it.verb == "list" && it.resource == "releases").count();
-    let before = lists();
+    let errors = || sum(&program, "solar_watch_errors_total", &[("kind", "Release")]);
+    let (before, errors_before) = (lists(), errors());
     assert!(before > 0);
-    // While it sleeps its watches end and what they would resume from is forgotten.
-    program.signal("-STOP");
+    // Its watches end, and what they would resume from is forgotten.
+    proxy.shut();
     touch(&world, "web-next", 5);
     world.delete(&world.fleet("releasebindings/edge-1-web-stable"), "Background");
-    let cluster = &world.bed().cluster;
     compact(&world);
-    cluster.api.kill();
-    cluster.start_api();
-    program.signal("-CONT");
+    proxy.open();
+    let watch = format!("watch of Release in {}", world.namespace("fleet"));
+    world.until("it is told that its version is forgotten", Some(&program.log), || {
+        let log = program.log.text();
+        log.lines()
+            .any(|line| line.contains(&watch) && line.contains("too old") && line.contains(": Expired"))
+    });
     world.until("it lists again", Some(&program.log), || lists() > before);
     world.until("all is followed", Some(&program.log), || {
         world.is_at("staging", 2) && world.is_at("lab", 2) && world.is_at("edge-1", 2)
     });
+    assert!(errors() > errors_before);
     settled(&world, &program.log);
     let binding = world.fleet("releasebindings/edge-1-web-stable");
     world.until("the binding is let go", Some(&program.log), || world.is_gone(&binding));
@@ -176,11 +196,8 @@ fn requests_that_are_turned_away_by_priority_and_fairness_are_sent_again() {
     );
     world.ensure(&format!("{api}/prioritylevelconfigurations"), &level);
     world.ensure(&format!("{api}/flowschemas"), &schema);
-    let turned_away = || {
-        let text = program::get(&program.metrics, "/metrics").1;
-        let mut counts = text.lines().filter(|line| line.starts_with("solar_api_requests_total{"));
-        counts.any(|line| line.contains("code=\"429\""))
-    };
+    // It is no fault, so that the log has no word of it.
+    let turned_away = || sum(&program, "solar_api_requests_total", &[("code", "429")]) > 0.0;
     // Each change wakes somebody who asks for something.
     world.install_examples();
     let mut number = 0;
@@ -411,10 +428,8 @@ fn writes_that_a_webhook_refuses_or_that_it_is_not_there_to_allow_are_said_and_m
     delete_everything(&world, &program.log);
 }
 
-#[test]
-fn definitions_that_come_after_the_start_are_waited_for_by_name() {
-    let Some(bed) = Bed::start(Cluster::builder()) else { return };
-    let world = World::over(bed, "late");
+pub fn definitions_that_come_after_the_start_are_waited_for_by_name(kind: Kind) {
+    let Some(world) = World::undefined(kind, "late") else { return };
     world.install_namespaces();
     let program = world.run("run", &[]);
     world.until("missing kinds are named", Some(&program.log), || {
@@ -431,18 +446,51 @@ fn definitions_that_come_after_the_start_are_waited_for_by_name() {
     world.until("it is ready itself", Some(&program.log), || program.health("/readyz").0 == 200);
 }
 
-#[test]
-fn what_people_edit_by_hand_with_kubectl_is_set_right() {
+/// Kind and name of what is edited, for each row of the table of edits: one after the other of those there are. Of tasks and
+/// artifacts those of releases, for another version of a bootstrap chart has others.
+fn edited(world: &World) -> Vec<(String, Value)> {
+    let mut rounds: BTreeMap<&str, usize> = BTreeMap::new();
+    let edits = edits().into_iter().map(|(kind, status)| {
+        let plural = format!("{}s", kind.to_lowercase());
+        let mut objects = world.list(&plural);
+        if ["RenderTask", "RenderArtifact"].contains(&kind) {
+            objects.retain(|it| it["spec"]["repository"].to_string().contains("/release-"));
+        }
+        let round = rounds.entry(kind).or_default();
+        let object = &objects[*round % objects.len()];
+        *round += 1;
+        (format!("{plural}/{}", name(object)), status)
+    });
+    edits.collect()
+}
+
+/// Spec and owners of the bindings and artifacts, by name.
+fn held(world: &World) -> BTreeMap<String, (Value, Value)> {
+    let both = ["renderbindings", "renderartifacts"].into_iter().flat_map(|plural| world.list(plural));
+    both.map(|it| (name(&it).to_owned(), (it["spec"].clone(), it["metadata"]["ownerReferences"].clone())))
+        .collect()
+}
+
+pub fn what_people_edit_by_hand_with_kubectl_is_set_right(kind: Kind) {
     let Some(kubectl) = test_bed::tool("kubectl") else { return };
-    let Some(world) = World::new(Kind::Real, "by-hand") else { return };
+    let Some(world) = World::new(kind, "by-hand") else { return };
     world.install_examples();
+    // The one kind with a status that the examples leave out.
+    let pulls = |kind: &str, spec: Value| {
+        let version = "solar.opendefense.cloud/v1alpha1";
+        json!({ "apiVersion": version, "kind": kind, "metadata": { "name": "pulls" }, "spec": spec })
+    };
+    let registry = json!({ "hostname": "pulls.example" });
+    world.ensure(&world.fleet("registries"), &pulls("Registry", registry));
+    let binding = json!({ "targetRef": { "name": "edge-1" }, "registryRef": { "name": "pulls" } });
+    world.ensure(&world.fleet("registrybindings"), &pulls("RegistryBinding", binding));
     let program = world.run("run", &[]);
     settled(&world, &program.log);
     let tags = world.tags();
     let kubectl = |arguments: &[&str]| {
         let mut command = Command::new(&kubectl);
         command.args(arguments).args(["-n", &world.namespace("fleet")]);
-        command.env("KUBECONFIG", world.bed().cluster.kubeconfig(ADMIN)).env("HOME", world.folder.path());
+        command.env("KUBECONFIG", world.path("kubeconfig")).env("HOME", world.folder.path());
         let output = command.output().unwrap();
         assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
     };
@@ -452,11 +500,7 @@ fn what_people_edit_by_hand_with_kubectl_is_set_right() {
     let right = |what: &str| {
         world.until(what, Some(&program.log), || world.all_ready() && world.agrees() && world.tags() == tags);
     };
-    let status = |what: &str, patch: &str| {
-        kubectl(&["patch", what, "--subresource=status", "--type=merge", "-p", patch]);
-    };
 
-    let no_finalizers = r#"{"metadata":{"finalizers":null}}"#;
     let finalizers = || -> Vec<BTreeSet<String>> {
         let kinds = ["targets", "releases", "renderartifacts"].into_iter();
         let all = kinds.flat_map(|plural| world.list(plural));
@@ -467,28 +511,54 @@ fn what_people_edit_by_hand_with_kubectl_is_set_right() {
     };
     let before = finalizers();
     for what in all("targets").into_iter().chain(all("releases")).chain(all("renderartifacts")) {
-        kubectl(&["patch", &what, "--type=merge", "-p", no_finalizers]);
+        kubectl(&["patch", &what, "--type=merge", "-p", r#"{"metadata":{"finalizers":null}}"#]);
     }
     world.until("finalizers are put back", Some(&program.log), || finalizers() == before);
     right("with all as it was");
 
-    status("target/edge-1", r#"{"status":{"chartURL":"oci://elsewhere/x:1","conditions":[]}}"#);
-    // Nobody is woken by a status alone, as all would be by their own; this asks for a pass.
-    kubectl(&["annotate", "target", "edge-1", "solar.opendefense.cloud/reconcile=now"]);
-    world.until("the status tells the truth", Some(&program.log), || {
-        let target = world.get(&world.fleet("targets/edge-1")).unwrap();
-        target["status"]["chartURL"].as_str().unwrap().contains(&world.registry)
-    });
-    right("the Target is ready again");
+    let before = held(&world);
+    for what in all("renderbindings").into_iter().chain(all("renderartifacts")) {
+        let patch = r#"{"spec":{"registryRef":{"name":"elsewhere"}}}"#;
+        kubectl(&["patch", &what, "--type=merge", "-p", patch]);
+    }
+    world.until("the Registry is named again", Some(&program.log), || held(&world) == before);
+    for what in all("renderbindings") {
+        kubectl(&["patch", &what, "--type=merge", "-p", r#"{"metadata":{"ownerReferences":null}}"#]);
+    }
+    world.until("bindings belong to their Targets again", Some(&program.log), || held(&world) == before);
+    right("with the same charts");
 
     for (plural, what) in [("rendertasks", "tasks"), ("renderbindings", "bindings")] {
+        let uids = || -> BTreeMap<String, String> {
+            let all = world.list(plural);
+            all.iter().map(|it| (name(it).to_owned(), it["metadata"]["uid"].to_string())).collect()
+        };
+        let before = uids();
         kubectl(&["delete", plural, "--all", "--wait=false"]);
-        world.until(&format!("all is there without those {what}"), Some(&program.log), || {
-            world.list("renderbindings").iter().all(|it| it["metadata"]["deletionTimestamp"].is_null())
+        world.until(&format!("there are other {what} of the same names"), Some(&program.log), || {
+            let now = uids();
+            now.keys().eq(before.keys()) && now.iter().all(|(name, uid)| before[name] != *uid)
         });
-        world.until("all is as it was", Some(&program.log), || {
-            world.all_ready() && world.agrees() && world.artifacts().len() == tags.len()
+        right("with the same charts");
+    }
+
+    let edited = edited(&world);
+    let status = |path: &str| world.get(&world.fleet(path)).map(|object| of_ours(&object));
+    let before: BTreeMap<&String, _> = edited.iter().map(|(path, _)| (path, status(path))).collect();
+    for (path, nonsense) in &edited {
+        let patch = json!({ "status": nonsense }).to_string();
+        kubectl(&["patch", path, "--subresource=status", "--type=merge", "-p", &patch]);
+    }
+    for (path, truth) in before {
+        world.until(&format!("the status of {path} tells the truth"), Some(&program.log), || {
+            status(path) == truth
         });
+    }
+    settled(&world, &program.log);
+    for target in world.list("targets") {
+        let url = target["status"]["chartURL"].as_str().unwrap();
+        let chart = url.strip_prefix(&format!("oci://{}/", world.registry));
+        assert!(world.tags().contains(chart.unwrap()), "{url}");
     }
     delete_everything(&world, &program.log);
 }

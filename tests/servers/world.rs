@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -26,7 +27,7 @@ pub const PATIENCE: Duration = Duration::from_secs(120);
 /// fairness as the group of administrators is.
 pub const GROUP: &str = "solar:controllers";
 /// The namespaces of the examples.
-const NAMESPACES: [&str; 2] = ["fleet", "platform"];
+pub const NAMESPACES: [&str; 2] = ["fleet", "platform"];
 
 /// Which API server a test runs against.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -135,9 +136,14 @@ impl World {
 
     /// A world of its own without any definition; `None` where a part is missing.
     pub fn undefined(kind: Kind, case: &str) -> Option<Self> {
+        Self::undefined_with(kind, case, Cluster::builder())
+    }
+
+    /// As [`Self::undefined`], where the real API server is as `builder` says.
+    pub fn undefined_with(kind: Kind, case: &str, builder: Builder) -> Option<Self> {
         Some(match kind {
             Kind::Embedded => Self::embedded(case),
-            Kind::Real => Self::over(Bed::start(Cluster::builder())?, case),
+            Kind::Real => Self::over(Bed::start(builder)?, case),
         })
     }
 
@@ -566,7 +572,17 @@ impl World {
 
     /// As [`Self::run`], with this kubeconfig.
     pub fn run_with(&self, kubeconfig: &Path, more: &[&str]) -> Program {
+        self.run_command(program::program(), kubeconfig, more)
+    }
+
+    /// As [`Self::run_with`], with more lines in its log: `wanted` is as for `SOLAR_LOG`.
+    pub fn run_saying(&self, wanted: &str, kubeconfig: &Path, more: &[&str]) -> Program {
         let mut command = program::program();
+        command.env("SOLAR_LOG", wanted);
+        self.run_command(command, kubeconfig, more)
+    }
+
+    fn run_command(&self, mut command: Command, kubeconfig: &Path, more: &[&str]) -> Program {
         command.arg("run").arg("--kubeconfig").arg(kubeconfig);
         command.args(["--health-bind-address", "127.0.0.1:0", "--metrics-bind-address", "127.0.0.1:0"]);
         command.args(["--log-format", "json", "--takeover-wait", "0s"]);

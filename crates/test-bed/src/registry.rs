@@ -137,6 +137,26 @@ impl Registry {
         format!("localhost:{}", self.port)
     }
 
+    /// The repositories that it has, or had a manifest in: read where `_catalog` reads them.
+    pub fn repositories(&self) -> Vec<String> {
+        let root = self.folder.join("data/docker/registry/v2/repositories");
+        let (mut folders, mut found) = (vec![root.clone()], Vec::new());
+        while let Some(folder) = folders.pop() {
+            // What is listed may be gone by now.
+            for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
+                let name = entry.file_name();
+                if name == "_manifests" {
+                    let repository = folder.strip_prefix(&root).expect("a folder below");
+                    found.push(repository.display().to_string());
+                } else if !name.as_encoded_bytes().starts_with(b"_") {
+                    folders.push(entry.path());
+                }
+            }
+        }
+        found.sort();
+        found
+    }
+
     /// The folder with the log and the data.
     pub fn folder(&self) -> &Path {
         &self.folder
