@@ -122,11 +122,13 @@ impl Ports {
         ca_file: Option<PathBuf>,
         spawner: Spawner,
     ) -> Result<Self, HttpRegistryError> {
-        let registry = HttpRegistry::new(&HttpRegistryOptions { ca_file, ..HttpRegistryOptions::default() })?;
+        let clock = Clock::machine();
+        let registry_options = HttpRegistryOptions { ca_file, ..HttpRegistryOptions::default() };
+        let registry = HttpRegistry::new(&registry_options, clock)?;
         Ok(Self {
             api,
             registry: Arc::new(Retrying::new(Arc::new(registry), rng::seeded(options.seed, "registry"))),
-            clock: Clock::machine(),
+            clock,
             cpu: Cpu::Threads,
             spawner,
         })

@@ -22,6 +22,7 @@ mod properties;
 mod pull_secrets;
 mod render_tasks;
 mod resolver;
+mod retry_after;
 mod routes;
 mod routes_existence;
 mod selectors;
