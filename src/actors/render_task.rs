@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use solar_api::RenderTask;
 use solar_core::artifact::binding_name;
+use solar_core::credential;
 use solar_core::object::ObjectName;
 use solar_core::overlay::{Own, settle};
 use solar_core::record::RenderTaskRecord;
@@ -116,6 +117,9 @@ fn is_bound(world: &World, task: &RenderTaskRecord) -> bool {
 }
 
 fn surroundings(world: &World, task: &RenderTaskRecord) -> String {
+    if let Some(secret) = task.pushes_by_secret() {
+        return format!("{secret} {}", credential::is_named_for(world, secret, &task.base_url));
+    }
     // A Target's grant counts for the tasks that it owns.
     let kind = if is_owned_by_target(task) { "Target" } else { "RenderTask" };
     access::surroundings(world, kind, &task.meta.name.namespace, task.registry.as_ref())

@@ -335,7 +335,11 @@ impl Routed for RegistryRecord {
             return;
         }
         for registry in old.iter().chain(&new) {
-            versions_on_host(world, &registry.meta.name.namespace, &registry.host, to);
+            let namespace = &registry.meta.name.namespace;
+            versions_on_host(world, namespace, &registry.host, to);
+            for task in world.render_tasks.by(&IndexKey::Host(namespace.clone(), registry.host.clone())) {
+                add(to, RENDER_TASK, &task.meta.name);
+            }
         }
         let key = IndexKey::Registry(name);
         for target in world.targets.by(&key) {
