@@ -17,7 +17,7 @@ use solar_core::world::IndexKey;
 
 use super::finalizers::{ensure, protect, remove_own};
 use super::object::{NoRequest, Pass, PassError, Reconcile, or_keep};
-use super::own::{OwnWrite, keep, observe};
+use super::own::{OwnWrite, catch_up, keep, observe};
 use super::references::{controlled_by, reference};
 use super::system::Shared;
 use crate::adapters::kubernetes::{ApiError, Expect, Problem, Regarding};
@@ -56,6 +56,7 @@ impl Reconcile for ProfileKind {
     }
 
     async fn reconcile(pass: &mut Pass<Self>) -> Result<Option<Duration>, PassError> {
+        catch_up::<_, _, Profile>(pass).await?;
         let Some(mut profile) = observe(pass) else { return Ok(None) };
         take_in_answers(pass, &profile);
         let shared = pass.shared.clone();

@@ -16,6 +16,7 @@ use solar_core::world::World;
 
 use super::access;
 use super::object::{NoRequest, Pass, PassError, Reconcile};
+use super::own::{OwnWrite, catch_up};
 use super::render_pool;
 use super::system::Shared;
 use crate::adapters::kubernetes::{Expect, Regarding};
@@ -38,6 +39,12 @@ pub struct Memory {
     uid: Box<str>,
 }
 
+impl OwnWrite<RenderTaskRecord> for Memory {
+    fn own(&mut self) -> &mut Option<Own<RenderTaskRecord>> {
+        &mut self.own
+    }
+}
+
 impl Reconcile for RenderTaskKind {
     const KIND: ActorKind = RENDER_TASK;
     type Request = NoRequest;
@@ -49,6 +56,7 @@ impl Reconcile for RenderTaskKind {
     }
 
     async fn reconcile(pass: &mut Pass<Self>) -> Result<Option<Duration>, PassError> {
+        catch_up::<_, _, RenderTask>(pass).await?;
         if current(pass).is_some() {
             take_in_answers(pass);
         }

@@ -277,7 +277,7 @@ impl Shared {
 
     /// Tells the keeper of a status that the watch shows another one, in `version` of the object. Its own writes lead to
     /// nothing.
-    pub fn tell_of_status(self: &Arc<Self>, keeper: &ActorKey, version: u64) {
+    pub fn tell_of_status(self: &Arc<Self>, keeper: &ActorKey, version: &str) {
         match self.directory.say(self, keeper, |addr| addr.show_status(version)) {
             Ok(()) | Err(Undelivered::Full | Undelivered::Ending | Undelivered::NoSuchKind) => {}
         }

@@ -119,6 +119,7 @@ impl Reconcile for TargetKind {
     }
 
     async fn reconcile(pass: &mut Pass<Self>) -> Result<Option<Duration>, PassError> {
+        own::catch_up::<_, _, Target>(pass).await?;
         let Some(target) = current(pass) else { return Ok(None) };
         take_in_finding(pass, &target);
         let plan = plan(pass, &target);
