@@ -28,7 +28,7 @@ use serde_json::{Value, json};
 use solar_controller::adapters::oci::{
     Artifact, Credentials, Endpoint, HttpRegistry, HttpRegistryOptions, OciRegistry as _, Timeouts,
 };
-use test_bed::{Generation, Registry};
+use test_bed::{EXAMPLE_USERS, Generation, Registry};
 
 use crate::program::Program;
 use crate::world::{Kind, World};
@@ -40,8 +40,6 @@ const RELEASES: [(&str, &str); 3] =
 const AT_ONCE: usize = 50;
 /// How long it is watched whether anything happens at rest.
 const REST: Duration = Duration::from_secs(20);
-/// The password of `solar` is that of the examples.
-const USERS: &str = "solar:$2y$05$abcdefghijklmnopqrstuu7np.w7oY8TATtucaSYXLv4FQhNJ7EHu\n";
 
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
@@ -202,7 +200,7 @@ fn run(kind: Kind, targets: usize) {
     };
     let registry = match kind {
         Kind::Embedded => None,
-        Kind::Real => Registry::builder(Generation::Three).htpasswd(USERS).start(),
+        Kind::Real => Registry::builder(Generation::Three).htpasswd(EXAMPLE_USERS).start(),
     };
     if let Some(registry) = &registry {
         world.registry = registry.host();

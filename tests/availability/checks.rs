@@ -50,6 +50,31 @@ fn once() -> Options {
     options
 }
 
+/// A controller whose registry actor dies when it handles the end of this check; and how many it has handled.
+fn dying_at(
+    server: Server,
+    store: RegistryStore,
+    options: Options,
+    check: u32,
+) -> (Simulation, Arc<Mutex<u32>>) {
+    let ends = Arc::new(Mutex::new(0));
+    let hook = {
+        let ends = ends.clone();
+        move |label: &str| {
+            if label != "the registry actor handles the end of a check" {
+                return Verdict::Go;
+            }
+            let mut ends = ends.lock().unwrap();
+            *ends += 1;
+            if *ends == check { Verdict::Panic } else { Verdict::Go }
+        }
+    };
+    let spawner = Spawner::hooked(Arc::new(hook));
+    let running = support::start_hooked(&server, &store, options, "controller", spawner);
+    let client = server.client("default");
+    (Simulation { server, store, client, running }, ends)
+}
+
 /// `count` versions on `host` under names that begin with `name`, each with a repository of its own.
 fn install_versions(server: &Server, name: &str, host: &str, count: usize, digest: &str) {
     for number in 0..count {
@@ -216,22 +241,7 @@ fn a_registry_that_asked_to_be_left_alone_is_so_by_a_new_start_of_the_actor_too(
         scene::install(&server, scene::registry("r", HOST));
         let digest = scene::descriptor("none").digest().to_string();
         install_versions(&server, "many", HOST, 100, &digest);
-        let ends = Arc::new(Mutex::new(0));
-        let hook = {
-            let ends = ends.clone();
-            move |label: &str| {
-                if label != "the registry actor handles the end of a check" {
-                    return Verdict::Go;
-                }
-                let mut ends = ends.lock().unwrap();
-                *ends += 1;
-                if *ends == 3 { Verdict::Panic } else { Verdict::Go }
-            }
-        };
-        let spawner = Spawner::hooked(Arc::new(hook));
-        let running = support::start_hooked(&server, &store, once(), "controller", spawner);
-        let client = server.client("default");
-        let sim = Simulation { server, store, client, running };
+        let (sim, ends) = dying_at(server, store, once(), 3);
         sim.until("it has died", |_| *ends.lock().unwrap() >= 3).await;
         tokio::time::sleep(Duration::from_secs(115)).await;
         assert_eq!(sim.running.checks_snapshot().await.unwrap().restarts, 1);
@@ -431,23 +441,8 @@ fn a_death_behind_a_host_that_hangs_is_made_up_for_within_an_interval() {
         scene::install(&server, scene::registry("r", HOST));
         let digest = scene::descriptor("none").digest().to_string();
         install_versions(&server, "many", HOST, 400, &digest);
-        let ends = Arc::new(Mutex::new(0));
-        let hook = {
-            let ends = ends.clone();
-            move |label: &str| {
-                if label != "the registry actor handles the end of a check" {
-                    return Verdict::Go;
-                }
-                let mut ends = ends.lock().unwrap();
-                *ends += 1;
-                // By then they have been told that it takes a quarter of an hour.
-                if *ends == 60 { Verdict::Panic } else { Verdict::Go }
-            }
-        };
-        let spawner = solar_controller::actors::pass::Spawner::hooked(Arc::new(hook));
-        let running = support::start_hooked(&server, &store, support::options(), "controller", spawner);
-        let client = server.client("default");
-        let sim = Simulation { server, store, client, running };
+        // By then they have been told that it takes a quarter of an hour.
+        let (sim, ends) = dying_at(server, store, support::options(), 60);
         while *ends.lock().unwrap() < 60 {
             tokio::time::sleep(Duration::from_secs(1)).await;
         }

@@ -12,13 +12,11 @@ use serde_json::{Value, json};
 use solar_controller::adapters::clock::Clock;
 use solar_controller::adapters::oci::{HttpRegistry, HttpRegistryOptions};
 use solar_controller::dev::push_descriptor;
-use test_bed::{ADMIN, Cluster, DEADLINE, Generation, Guarded, Process, Registry, wait_until};
+use test_bed::{ADMIN, Cluster, DEADLINE, EXAMPLE_USERS, Generation, Guarded, Process, Registry, wait_until};
 
 use crate::program::tells_no_secret;
 use crate::readme;
 
-/// The password of `solar` is that of the examples.
-const USERS: &str = "solar:$2y$05$abcdefghijklmnopqrstuu7np.w7oY8TATtucaSYXLv4FQhNJ7EHu\n";
 const EXAMPLES: [&str; 4] =
     ["01-platform.yaml", "02-releases.yaml", "03-targets.yaml", "04-descriptors.yaml"];
 
@@ -78,7 +76,7 @@ impl World {
         // It asks for a permission where an owner reference blocks a deletion.
         let plugin = "--enable-admission-plugins=OwnerReferencesPermissionEnforcement";
         let cluster = Cluster::builder().flag(plugin).with_controllers().start()?;
-        let registry = Registry::builder(Generation::Three).htpasswd(USERS).start()?;
+        let registry = Registry::builder(Generation::Three).htpasswd(EXAMPLE_USERS).start()?;
         let folder = test_bed::folder("run");
         let own = folder.join("own.kubeconfig");
         let program = program(&folder).args([

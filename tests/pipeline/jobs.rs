@@ -11,8 +11,8 @@ use solar_controller::adapters::oci::{Artifact, Digest, Endpoint, OciRegistry as
 use solar_controller::dev::registry::{Access, Fault, RegistryOperation};
 
 use crate::scene::{
-    HERE, RELEASE, Traffic, failure, install_platform, install_target, is_ready, pass, ready, succeeded, tag,
-    task, until_failed,
+    HERE, RELEASE, Traffic, failure, install_platform, install_target, is_ready, pass, ready,
+    ready_looking_every, succeeded, tag, task, until_failed,
 };
 use crate::support::{REGISTRY, Simulation, on_paused_time, options};
 
@@ -229,14 +229,7 @@ fn a_task_whose_content_was_changed_under_its_tag_fails_and_pushes_nothing() {
 #[test]
 fn a_tag_that_was_moved_is_noticed_within_the_interval_and_told_of_with_both_digests() {
     on_paused_time(|| async {
-        let mut options = options();
-        options.artifact.check_interval = Some(Duration::from_secs(3_600));
-        let (server, store) = crate::support::world();
-        let sim = Simulation::over(server, store, options);
-        sim.store.set_access(Access::Open);
-        install_platform(&sim);
-        install_target(&sim, "one", "charts");
-        sim.until("the Target is ready", Simulation::all_ready).await;
+        let sim = ready_looking_every(Duration::from_secs(3_600)).await;
         let tag = tag(&sim).unwrap();
         let ours = held_by(&sim, RELEASE, &tag).unwrap();
         sim.store.remove_tag(RELEASE, &tag);

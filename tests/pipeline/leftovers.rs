@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use crate::artifacts::held_by_a_person;
 use crate::scene::{
     HERE, RELEASE, Traffic, delete_target, install_platform, install_target, is_ready, kill_and_start,
-    object, pass, ready, tag, until_all_gone,
+    object, pass, ready, ready_looking_every, tag, until_all_gone,
 };
 use crate::support::{Simulation, on_paused_time, options};
 
@@ -203,14 +203,7 @@ fn a_profile_that_moves_and_is_deleted_at_once_waits_for_the_bindings_of_the_rel
 fn a_lost_tag_that_a_look_has_found_is_pushed_again_although_the_first_status_write_fails() {
     for fault in [ApiFault::conflict(), ApiFault::unavailable()] {
         on_paused_time(move || async move {
-            let mut options = options();
-            options.artifact.check_interval = Some(Duration::from_secs(6 * 3_600));
-            let (server, store) = crate::support::world();
-            let sim = Simulation::over(server, store, options);
-            sim.store.set_access(Access::Open);
-            install_platform(&sim);
-            install_target(&sim, "one", "charts");
-            sim.until("the Target is ready", Simulation::all_ready).await;
+            let sim = ready_looking_every(Duration::from_secs(6 * 3_600)).await;
             pass(Duration::from_secs(60)).await;
             let name = tag(&sim).unwrap();
             let is_there =
@@ -242,14 +235,7 @@ fn a_lost_tag_that_a_look_has_found_is_pushed_again_although_the_first_status_wr
 #[test]
 fn a_lost_tag_whose_loss_cannot_be_written_down_is_looked_at_ever_more_seldom() {
     on_paused_time(|| async {
-        let mut options = options();
-        options.artifact.check_interval = Some(Duration::from_secs(600));
-        let (server, store) = crate::support::world();
-        let sim = Simulation::over(server, store, options);
-        sim.store.set_access(Access::Open);
-        install_platform(&sim);
-        install_target(&sim, "one", "charts");
-        sim.until("the Target is ready", Simulation::all_ready).await;
+        let sim = ready_looking_every(Duration::from_secs(600)).await;
         let denied = ApiFault::status(403, "Forbidden", "nobody writes statuses");
         let rule = FaultRule::new(denied).actor("controller").verb(Verb::Patch).resource("renderartifacts");
         sim.server.add_fault(rule.subresource("status"));

@@ -11,7 +11,8 @@ use solar_controller::dev::registry::{Access, Behaviour, Fault, RegistryOperatio
 
 use crate::scene::{
     HERE, RELEASE, Traffic, add_sibling, assert_sibling_lives, delete_target, install_platform,
-    install_target, is_ready, kill_and_start, object, pass, ready, tag, until_all_gone, until_cleanup_fails,
+    install_target, is_ready, kill_and_start, object, pass, ready, ready_looking_every, tag, until_all_gone,
+    until_cleanup_fails,
 };
 use crate::support::{Simulation, on_paused_time, options, start};
 
@@ -363,14 +364,7 @@ fn what_is_deleted_by_digest_is_the_throw_away_manifest_though_the_tag_was_moved
 #[test]
 fn a_tag_that_somebody_deleted_is_noticed_within_the_interval_and_pushed_again() {
     on_paused_time(|| async {
-        let mut options = options();
-        options.artifact.check_interval = Some(Duration::from_secs(3_600));
-        let (server, store) = crate::support::world();
-        let sim = Simulation::over(server, store, options);
-        sim.store.set_access(Access::Open);
-        install_platform(&sim);
-        install_target(&sim, "one", "charts");
-        sim.until("the Target is ready", Simulation::all_ready).await;
+        let sim = ready_looking_every(Duration::from_secs(3_600)).await;
         let name = tag(&sim).unwrap();
         let digest = |sim: &Simulation| sim.store.resolve(RELEASE, &Reference::tag(name.clone()));
         let pushed = digest(&sim).unwrap();

@@ -6,11 +6,11 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use solar_controller::actors::system::Options;
 use solar_controller::adapters::oci::Reference;
-use solar_controller::dev::registry::{Fault, RequestInfo};
+use solar_controller::dev::registry::{Access, Fault, RequestInfo};
 use tokio::time::Instant;
 
 pub use crate::support::object;
-use crate::support::{REGISTRY, Simulation};
+use crate::support::{REGISTRY, Simulation, options, world};
 
 /// Paths of objects in the scene's namespace.
 pub const HERE: &str = "/apis/solar.opendefense.cloud/v1alpha1/namespaces/fleet";
@@ -100,6 +100,19 @@ pub fn install_target(sim: &Simulation, name: &str, registry: &str) {
 /// The scene with the Target `one`, with everything pushed.
 pub async fn ready() -> Simulation {
     let sim = Simulation::new();
+    install_platform(&sim);
+    install_target(&sim, "one", "charts");
+    sim.until("the Target is ready", Simulation::all_ready).await;
+    sim
+}
+
+/// As [`ready`], with an open registry whose tags are looked at once per `interval`.
+pub async fn ready_looking_every(interval: Duration) -> Simulation {
+    let (server, store) = world();
+    let mut options = options();
+    options.artifact.check_interval = Some(interval);
+    let sim = Simulation::over(server, store, options);
+    sim.store.set_access(Access::Open);
     install_platform(&sim);
     install_target(&sim, "one", "charts");
     sim.until("the Target is ready", Simulation::all_ready).await;

@@ -9,14 +9,11 @@ use solar_controller::adapters::clock::Clock;
 use solar_controller::adapters::oci::{
     Credentials, Endpoint, HttpRegistry, HttpRegistryOptions, OciRegistry as _, Timeouts,
 };
-use test_bed::{Generation, Registry, RegistryBuilder};
+use test_bed::{EXAMPLE_USERS, Generation, Registry, RegistryBuilder};
 
 use crate::pipeline::delete_everything;
 use crate::program::{Log, Program};
 use crate::world::{Kind, PATIENCE, World, name};
-
-/// The password of `solar` is `solar-dev`, as in the examples.
-const USERS: &str = "solar:$2y$05$abcdefghijklmnopqrstuu7np.w7oY8TATtucaSYXLv4FQhNJ7EHu\n";
 
 /// A world whose charts go to a real registry, and a process that has made all Targets ready.
 struct Real {
@@ -31,7 +28,7 @@ fn ready(
     case: &str,
     settings: impl Fn(RegistryBuilder) -> RegistryBuilder,
 ) -> Option<Real> {
-    let registry = settings(Registry::builder(generation).htpasswd(USERS)).start()?;
+    let registry = settings(Registry::builder(generation).htpasswd(EXAMPLE_USERS)).start()?;
     let mut world = World::new(Kind::Embedded, case)?;
     world.registry = registry.host();
     world.install_examples();

@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::json;
-use solar_controller::dev::registry::{Fault, RegistryOperation};
 use solar_controller::telemetry::metrics::FAMILIES;
 
 use crate::looks::until_available;
@@ -11,6 +10,7 @@ use crate::metrics::Scraped;
 use crate::permissions;
 use crate::pipeline::{delete_everything, settled};
 use crate::program::{self, Program};
+use crate::webhook::hang_changes_of;
 use crate::world::{Kind, World};
 
 fn number(count: usize) -> f64 {
@@ -214,19 +214,15 @@ pub fn a_missing_definition_keeps_only_those_waiting_that_need_it_and_is_named(k
 
 pub fn a_second_signal_ends_it_at_once_while_the_first_lets_passes_finish(kind: Kind) {
     let Some(world) = World::new(kind, "signals") else { return };
-    // Passes of Targets wait for the registry to say which tags it has.
-    world.store.set_faults(
-        |info| {
-            if info.operation == RegistryOperation::Tags { Fault::Hang } else { Fault::None }
-        },
-    );
     world.install_examples();
+    // Passes of Releases wait for the answer to their first write.
+    hang_changes_of(&world, "releases");
     let mut program = world.run("run", &["--shutdown-grace", "10m"]);
-    world.until("the passes of all Targets wait", Some(&program.log), || {
+    world.until("the passes of all Releases wait", Some(&program.log), || {
         let scraped = scrape(&program);
-        let running = scraped.sum("solar_actors", &[("kind", "Target"), ("state", "running")]);
+        let running = scraped.sum("solar_actors", &[("kind", "Release"), ("state", "running")]);
         let passes = scraped.sum("solar_gate_slots_in_use", &[]);
-        running + 0.5 > number(world.count("targets")) && passes >= running
+        running + 0.5 > number(world.count("releases")) && passes >= running
     });
     program.signal("-TERM");
     world.until("it is ready no longer", Some(&program.log), || {

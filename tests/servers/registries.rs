@@ -8,7 +8,7 @@ use solar_controller::adapters::clock::Clock;
 use solar_controller::adapters::oci::{
     Credentials, Endpoint, HttpRegistry, HttpRegistryOptions, OciRegistry as _, Reference, Timeouts,
 };
-use test_bed::{Authority, Generation, Registry, RegistryBuilder};
+use test_bed::{Authority, EXAMPLE_USERS, Generation, Registry, RegistryBuilder};
 use tokio::task::JoinSet;
 
 use crate::faulty::{Plan, Proxy, Trouble};
@@ -16,9 +16,6 @@ use crate::pipeline::touch;
 use crate::program::{Log, Program};
 use crate::tokens::{ISSUER, SERVICE, Tokens};
 use crate::world::{Kind, PATIENCE, World};
-
-/// The password of `solar` is that of the examples.
-const USERS: &str = "solar:$2y$05$abcdefghijklmnopqrstuu7np.w7oY8TATtucaSYXLv4FQhNJ7EHu\n";
 
 /// A world whose objects name a real registry.
 struct Site {
@@ -147,7 +144,7 @@ impl Site {
 #[test]
 fn a_registry_with_passwords_has_what_targets_need_and_nothing_else() {
     for generation in Generation::ALL {
-        let builder = Registry::builder(generation).htpasswd(USERS);
+        let builder = Registry::builder(generation).htpasswd(EXAMPLE_USERS);
         let Some(site) = Site::new("passwords", generation, None, builder) else { continue };
         site.life();
     }
@@ -175,7 +172,7 @@ fn a_registry_with_a_token_server_has_what_targets_need_and_nothing_else() {
 fn a_registry_with_a_private_authority_is_used_once_its_file_is_named() {
     for generation in Generation::ALL {
         let authority = Authority::new(&test_bed::folder("authority"));
-        let builder = Registry::builder(generation).htpasswd(USERS);
+        let builder = Registry::builder(generation).htpasswd(EXAMPLE_USERS);
         let Some(site) = Site::new("authority", generation, Some(authority), builder) else { continue };
         site.install();
         let mut stranger = site.world.run("stranger", &[]);
@@ -197,7 +194,7 @@ fn a_registry_with_a_private_authority_is_used_once_its_file_is_named() {
 
 /// Each nineteenth request meets trouble: seldom enough for waits between attempts to stay short.
 fn behind_a_proxy(generation: Generation) {
-    let builder = Registry::builder(generation).htpasswd(USERS);
+    let builder = Registry::builder(generation).htpasswd(EXAMPLE_USERS);
     let Some(mut site) = Site::new("proxied", generation, None, builder) else { return };
     let proxy = site.world.runtime.block_on(Proxy::before(&site.registry));
     site.world.registry.clone_from(&proxy.host);
@@ -220,7 +217,7 @@ fn distribution_3_behind_a_proxy_that_fails_now_and_then_has_what_targets_need_a
 #[test]
 fn a_registry_that_deletes_nothing_is_named_with_the_mend_and_let_go_once_it_does() {
     for generation in Generation::ALL {
-        let builder = Registry::builder(generation).htpasswd(USERS).without_deletion();
+        let builder = Registry::builder(generation).htpasswd(EXAMPLE_USERS).without_deletion();
         let Some(site) = Site::new("keeps", generation, None, builder) else { continue };
         let (world, program) = (&site.world, site.run());
         let before = site.settled(&program.log);

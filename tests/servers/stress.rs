@@ -16,7 +16,7 @@ use test_bed::{ADMIN, Cluster};
 use crate::pipeline::{delete_everything, settled, touch};
 use crate::program::{self, Log, Program};
 use crate::proxy::Proxy;
-use crate::webhook::Webhook;
+use crate::webhook::{self, Webhook};
 use crate::world::{Bed, Kind, World, name};
 
 /// Only one process, which shall outlive what would cost it the lease.
@@ -397,36 +397,17 @@ fn writes_that_a_webhook_refuses_or_that_it_is_not_there_to_allow_are_said_and_m
     let Some(world) = World::new(Kind::Real, "webhook") else { return };
     world.install_namespaces();
     let webhook = Webhook::start(&world);
-    let configuration = json!({
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": "ValidatingWebhookConfiguration",
-        "metadata": { "name": "auditors" },
-        "webhooks": [{
-            "name": "auditors.example.com",
-            "admissionReviewVersions": ["v1"],
-            "sideEffects": "None",
-            "failurePolicy": "Fail",
-            "timeoutSeconds": 5,
-            "clientConfig": { "url": webhook.url, "caBundle": webhook.ca },
-            "namespaceSelector": { "matchLabels": { "kubernetes.io/metadata.name": world.namespace("fleet") } },
-            "rules": [{
-                "apiGroups": ["solar.opendefense.cloud"], "apiVersions": ["*"],
-                "operations": ["CREATE", "UPDATE"], "resources": ["rendertasks", "targets/status"],
-            }],
-        }],
-    });
-    let configurations = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
-    world.ensure(configurations, &configuration);
+    webhook.install(&world, &["CREATE", "UPDATE"], &["rendertasks", "targets/status"], 5);
     let program = world.run("run", &ALONE);
     world.install_examples();
-    until_it_says(&world, &program.log, "the auditors are on holiday");
+    until_it_says(&world, &program.log, webhook::REFUSAL);
     webhook.go_away();
     until_it_says(&world, &program.log, "failed calling webhook");
     assert!(world.tags().is_empty() && !world.all_ready());
     assert_eq!(program.health("/healthz").0, 200);
     webhook.allow();
     settled(&world, &program.log);
-    world.delete(&format!("{configurations}/auditors"), "Background");
+    Webhook::uninstall(&world);
     delete_everything(&world, &program.log);
 }
 

@@ -1,4 +1,4 @@
-//! An admission webhook over TLS that refuses, is away, or allows.
+//! An admission webhook over TLS that refuses, is away, has no answer, or allows.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -11,6 +11,7 @@ use axum::response::{IntoResponse as _, Response};
 use axum::serve::Listener;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use kube_embedded::{Fault, FaultRule, Verb};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use serde_json::{Value, json};
@@ -20,13 +21,15 @@ use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
-use crate::world::World;
+use crate::world::{World, merge_patch, name};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mood {
     Refuses,
     /// Takes no connection, and has no answer for those that are open.
     Away,
+    /// Takes every question and never answers.
+    Silent,
     Allows,
 }
 
@@ -34,10 +37,14 @@ enum Mood {
 pub struct Webhook {
     mood: watch::Sender<Mood>,
     /// Where it answers.
-    pub url: String,
+    url: String,
     /// Whom to trust, as a webhook's configuration says it.
-    pub ca: String,
+    ca: String,
 }
+
+/// What a webhook refuses with.
+pub const REFUSAL: &str = "the auditors are on holiday";
+const CONFIGURATIONS: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
 
 struct Tls {
     listener: TcpListener,
@@ -68,11 +75,13 @@ impl Listener for Tls {
 
 async fn review(State(mood): State<watch::Receiver<Mood>>, review: Bytes) -> Response {
     let mood = *mood.borrow();
-    if mood == Mood::Away {
-        return StatusCode::SERVICE_UNAVAILABLE.into_response();
+    match mood {
+        Mood::Away => return StatusCode::SERVICE_UNAVAILABLE.into_response(),
+        Mood::Silent => std::future::pending::<()>().await,
+        Mood::Refuses | Mood::Allows => {}
     }
     let review: Value = serde_json::from_slice(&review).unwrap();
-    let status = json!({ "code": 403, "message": "the auditors are on holiday" });
+    let status = json!({ "code": 403, "message": REFUSAL });
     let answer = json!({
         "apiVersion": "admission.k8s.io/v1",
         "kind": "AdmissionReview",
@@ -102,13 +111,65 @@ impl Webhook {
         Self { mood, url, ca }
     }
 
-    /// From now on it has no answer.
+    /// Has the API server ask it, for at most `seconds`, before one of `operations` on `resources` of the world's fleet. The
+    /// server heeds this a moment later.
+    pub fn install(&self, world: &World, operations: &[&str], resources: &[&str], seconds: u8) {
+        let fleet = world.namespace("fleet");
+        let configuration = json!({
+            "apiVersion": "admissionregistration.k8s.io/v1",
+            "kind": "ValidatingWebhookConfiguration",
+            "metadata": { "name": fleet },
+            "webhooks": [{
+                "name": "auditors.example.com",
+                "admissionReviewVersions": ["v1"],
+                "sideEffects": "None",
+                "failurePolicy": "Fail",
+                "timeoutSeconds": seconds,
+                "clientConfig": { "url": self.url, "caBundle": self.ca },
+                "namespaceSelector": { "matchLabels": { "kubernetes.io/metadata.name": fleet } },
+                "rules": [{
+                    "apiGroups": ["solar.opendefense.cloud"], "apiVersions": ["*"],
+                    "operations": operations, "resources": resources,
+                }],
+            }],
+        });
+        world.ensure(CONFIGURATIONS, &configuration);
+    }
+
+    /// Has the API server ask the world's webhook no longer.
+    pub fn uninstall(world: &World) {
+        world.delete(&format!("{CONFIGURATIONS}/{}", world.namespace("fleet")), "Background");
+    }
+
+    /// From now on it is not there.
     pub fn go_away(&self) {
         self.mood.send_replace(Mood::Away);
+    }
+
+    /// From now on it leaves every question open.
+    pub fn fall_silent(&self) {
+        self.mood.send_replace(Mood::Silent);
     }
 
     /// From now on it allows everything.
     pub fn allow(&self) {
         self.mood.send_replace(Mood::Allows);
     }
+}
+
+/// From now on no answer comes to whoever changes one of these objects in `fleet`; there must be some.
+pub fn hang_changes_of(world: &World, plural: &str) {
+    if let Some(server) = world.embedded_server() {
+        server.add_fault(FaultRule::new(Fault::Hang).verb(Verb::Patch).resource(plural));
+        return;
+    }
+    let webhook = Webhook::start(world);
+    webhook.install(world, &["UPDATE"], &[plural], 30);
+    let path = world.fleet(&format!("{plural}/{}?dryRun=All", name(&world.list(plural)[0])));
+    let patch = json!({ "metadata": { "annotations": { "asks": "the webhook" } } });
+    world.until("the webhook is asked", None, || {
+        let answer = world.send(merge_patch(&path), &patch);
+        answer.is_err_and(|(_, message)| message.contains(REFUSAL))
+    });
+    webhook.fall_silent();
 }

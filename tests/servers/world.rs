@@ -207,6 +207,14 @@ impl World {
         }
     }
 
+    /// The embedded API server; `None` where a real one runs.
+    pub fn embedded_server(&self) -> Option<&Server> {
+        match &self.api {
+            Api::Embedded(server) => Some(server),
+            Api::Real(_) => None,
+        }
+    }
+
     /// Applies the definitions and waits until they are served.
     pub fn define(&self) {
         self.define_those(|_| true);
@@ -279,8 +287,7 @@ impl World {
 
     /// Merges `patch` into the object at `path`.
     pub fn patch(&self, path: &str, patch: &Value) {
-        let request = Request::patch(path).header("content-type", "application/merge-patch+json");
-        self.send(request, patch).unwrap_or_else(|refused| panic!("PATCH {path}: {refused:?}"));
+        self.send(merge_patch(path), patch).unwrap_or_else(|refused| panic!("PATCH {path}: {refused:?}"));
     }
 
     /// Asks for the deletion of what is at `path`.
@@ -605,6 +612,11 @@ impl Drop for World {
             }
         }
     }
+}
+
+/// A merge patch to `path`.
+pub fn merge_patch(path: &str) -> http::request::Builder {
+    Request::patch(path).header("content-type", "application/merge-patch+json")
 }
 
 fn text(value: &Value) -> String {

@@ -29,5 +29,5 @@ pub use cluster::{ADMIN, Builder, Cluster};
 pub use guardian::folder;
 pub use pki::{Authority, Identity, Signer};
 pub use process::{DEADLINE, Guarded, Process, free_port, wait_until};
-pub use registry::{Generation, Registry, RegistryBuilder};
+pub use registry::{EXAMPLE_USERS, Generation, Registry, RegistryBuilder};
 pub use tools::{PROGRAMS, crds_of_flux, tool};

@@ -11,6 +11,9 @@ use crate::pki::Identity;
 use crate::process::{Process, free_port};
 use crate::{guardian, tools};
 
+/// For [`RegistryBuilder::htpasswd`]: the user `solar` with the password `solar-dev`, as in the examples.
+pub const EXAMPLE_USERS: &str = "solar:$2y$05$abcdefghijklmnopqrstuu7np.w7oY8TATtucaSYXLv4FQhNJ7EHu\n";
+
 /// Which distribution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Generation {
