@@ -110,7 +110,7 @@ mod tests {
             threads[1].arbiter.spawn_fn(move || {
                 Handling::note(&"Target fleet/one", "its turn");
                 begin.send(()).unwrap();
-                drop(held.recv());
+                held.recv().unwrap_err();
             });
             begun.recv().unwrap();
             let left = system.block_on(async { end_threads(threads) });
@@ -131,7 +131,7 @@ mod tests {
                 let (begin, begun) = mpsc::channel();
                 arbiters[0].spawn_fn(move || {
                     begin.send(()).unwrap();
-                    drop(held.recv());
+                    held.recv().unwrap_err();
                 });
                 begun.recv().unwrap();
                 7
