@@ -29,4 +29,5 @@ mod status_edits;
 mod strays;
 mod support;
 mod supporting;
+mod tables;
 mod target;
