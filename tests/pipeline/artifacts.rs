@@ -1,6 +1,7 @@
 //! Rules of RenderArtifacts and their bindings on the whole system: what a clean-up needs and when it goes on, what is
 //! never touched, and what a person does at the wrong moment.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -11,7 +12,7 @@ use solar_controller::dev::registry::{Access, Fault, LogEntry, RegistryOperation
 use tokio::time::Instant;
 
 use crate::scene::{
-    HERE, RELEASE, cleanup_failure, delete_target, install_platform, install_target, is_ready,
+    HERE, RELEASE, Traffic, cleanup_failure, delete_target, install_platform, install_target, is_ready,
     kill_and_start, object, pass, ready, registry, secret, tag, until_all_gone, until_cleanup_fails,
 };
 use crate::support::{REGISTRY, Simulation, on_paused_time, options, start};
@@ -117,6 +118,64 @@ async fn ends_at_once(sim: &Simulation) {
     until_all_gone(sim).await;
     assert!(mended.elapsed() < AT_ONCE, "it took {:?}", mended.elapsed());
     assert_eq!(events(sim, "OCICleanupSucceeded"), 2, "one for each tag");
+}
+
+/// What a failed clean-up waits after so many failures: doubled each time, less a quarter at the most.
+fn is_backoff(wait: Duration, failures: usize) -> bool {
+    let whole = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0].get(failures).copied().unwrap_or(300.0);
+    (whole * 0.75..=whole + 0.1).contains(&wait.as_secs_f64())
+}
+
+#[test]
+fn a_clean_up_that_fails_is_tried_again_after_a_second_and_then_ever_later_up_to_five_minutes() {
+    on_paused_time(|| async {
+        let sim = ready().await;
+        sim.store.set_access(Access::Open);
+        let traffic = Traffic::with_faults(&sim, |info| match info.operation {
+            RegistryOperation::DeleteTag => Fault::status(503, ""),
+            _ => Fault::None,
+        });
+        delete_target(&sim, "one").await;
+        pass(Duration::from_secs(2 * 3_600)).await;
+        let seen = traffic.seen();
+        let deletes = seen
+            .iter()
+            .filter(|it| it.info.operation == RegistryOperation::DeleteTag && it.info.repository == RELEASE);
+        let tried: Vec<Instant> = deletes.map(|it| it.at).collect();
+        let waits: Vec<Duration> = tried.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        for (failures, wait) in waits.iter().enumerate() {
+            assert!(is_backoff(*wait, failures), "wait {failures} is {wait:?} of {waits:?}");
+        }
+        assert!(waits.len() > 25, "it never gives up: {waits:?}");
+        assert!(waits[9..].windows(2).any(|pair| pair[0] != pair[1]), "with jitter: {waits:?}");
+        sim.store.clear_faults();
+        let back = Instant::now();
+        until_all_gone(&sim).await;
+        assert!(back.elapsed() <= Duration::from_secs(301), "{:?}", back.elapsed());
+        sim.shut_down().await;
+    });
+}
+
+/// The mend that `AuthFailed` names where the Registry has gone to another host.
+#[test]
+fn a_registry_that_a_person_names_in_the_artifact_is_worth_an_attempt_at_once() {
+    on_paused_time(|| async {
+        let sim = ready().await;
+        suspend(&sim).await;
+        let moved = json!({ "spec": { "hostname": "moved.example" } });
+        sim.patch("registries", "fleet", "charts", moved).await;
+        cleanup_that_fails(&sim, "AuthFailed", &["name a Registry with that hostname"]).await;
+        sim.server.install(registry("fleet", "old", "push")).unwrap();
+        pass(AT_ONCE).await;
+        assert_eq!(sim.server.count("RenderArtifact"), 2, "nothing names it yet");
+        for artifact in sim.server.objects("RenderArtifact") {
+            let name = artifact["metadata"]["name"].as_str().unwrap();
+            let named = json!({ "spec": { "registryRef": { "name": "old" } } });
+            sim.patch("renderartifacts", "fleet", name, named).await;
+        }
+        ends_at_once(&sim).await;
+        sim.shut_down().await;
+    });
 }
 
 #[test]
@@ -456,6 +515,64 @@ fn an_artifact_that_was_never_seen_bound_waits_for_the_grace_and_anew_after_a_re
         let left = Instant::now();
         sim.until("it goes", |sim| sim.server.count("RenderArtifact") == 0).await;
         assert!(left.elapsed() < AT_ONCE, "{:?}", left.elapsed());
+        sim.shut_down().await;
+    });
+}
+
+/// A namespace may have thousands of bindings: whether one artifact is bound is asked for by its name.
+#[test]
+fn the_bindings_of_an_artifact_are_listed_by_its_name_and_never_with_all_others() {
+    on_paused_time(|| async {
+        let sim = ready().await;
+        install_target(&sim, "two", "charts");
+        sim.until("both are ready", Simulation::all_ready).await;
+        let mut wanted: Vec<String> = (sim.server.objects("RenderArtifact"))
+            .map(|it| format!("spec.renderArtifactRef.name={}", it["metadata"]["name"].as_str().unwrap()))
+            .collect();
+        wanted.sort();
+        let asked: Arc<Mutex<BTreeSet<String>>> = Arc::default();
+        let noted = asked.clone();
+        sim.server.set_faults(FaultPlan::new().decide(move |request| {
+            if request.verb == Verb::List && &*request.resource == "renderbindings" {
+                noted.lock().unwrap().insert(request.field_selector.to_string());
+            }
+            ApiFault::None
+        }));
+        for target in ["one", "two"] {
+            delete_target(&sim, target).await;
+        }
+        until_all_gone(&sim).await;
+        let mut asked = asked.lock().unwrap().clone();
+        // Before a Target goes it is read whether it still has bindings.
+        assert!(asked.remove("spec.ownerName=one") && asked.remove("spec.ownerName=two"), "{asked:?}");
+        assert_eq!(asked.into_iter().collect::<Vec<_>>(), wanted);
+        sim.shut_down().await;
+    });
+}
+
+/// A binding that is being deleted holds until it is gone, whoever keeps it.
+#[test]
+fn a_binding_that_somebody_holds_keeps_tag_and_target_until_it_is_gone() {
+    on_paused_time(|| async {
+        let sim = ready().await;
+        let artifact = release_artifact(&sim).unwrap()["metadata"]["name"].clone();
+        let bindings = sim.server.objects("RenderBinding");
+        let mut bindings = bindings.filter(|it| it["spec"]["renderArtifactRef"]["name"] == artifact);
+        let name = bindings.next().unwrap()["metadata"]["name"].as_str().unwrap().to_owned();
+        let held = json!({ "metadata": { "finalizers": ["example.com/theirs"] } });
+        sim.patch("renderbindings", "fleet", &name, held).await;
+        delete_target(&sim, "one").await;
+        sim.until("the other tag is gone", |sim| sim.tags().len() == 1).await;
+        pass(Duration::from_secs(3_600)).await;
+        assert!(tag(&sim).is_some(), "{}", sim.describe());
+        let found = sim.server.get_object("RenderArtifact", "fleet", artifact.as_str().unwrap()).unwrap();
+        assert!(found["metadata"]["deletionTimestamp"].is_null(), "nothing is decided yet: {found}");
+        assert!(sim.server.get_object("Target", "fleet", "one").is_some(), "it still holds the tag");
+        let free = json!({ "metadata": { "finalizers": null } });
+        sim.patch("renderbindings", "fleet", &name, free).await;
+        let let_go = Instant::now();
+        until_all_gone(&sim).await;
+        assert!(let_go.elapsed() < AT_ONCE, "{:?}", let_go.elapsed());
         sim.shut_down().await;
     });
 }

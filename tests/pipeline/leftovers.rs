@@ -1,5 +1,6 @@
 //! What is left over, or lost, outside the usual way: it goes, or comes back, all the same.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use kube_embedded::{Fault as ApiFault, FaultPlan, FaultRule, Verb, WatchFault};
@@ -106,6 +107,120 @@ fn the_tags_of_targets_that_are_deleted_across_a_restart_go_without_the_grace_of
         assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
         sim.shut_down().await;
     });
+}
+
+/// A scene in which a watch of this kind tells the controller everything a while later.
+fn with_late_watches(resources: &[&str]) -> Simulation {
+    let (server, store) = crate::support::world();
+    let late = WatchFault { delay: Some(Duration::from_secs(20)), ..WatchFault::default() };
+    for resource in resources {
+        let rule = FaultRule::new(ApiFault::Watch(late)).actor("controller").verb(Verb::Watch);
+        server.add_fault(rule.resource(resource));
+    }
+    let sim = Simulation::over(server, store, options());
+    sim.store.set_access(Access::Open);
+    install_platform(&sim);
+    sim
+}
+
+/// Every one that was made is deleted by the controller, and the Target's finalizer goes after that: where it went first,
+/// the garbage collector would come before whoever gives the tags up.
+fn assert_given_up_before_the_target_went(sim: &Simulation, context: &str) {
+    let requests = sim.server.requests();
+    let ours: Vec<_> = requests.iter().filter(|it| &*it.actor == "controller" && it.code < 300).collect();
+    let names = |verb: Verb, resource: &str| -> BTreeSet<&str> {
+        let found = ours.iter().filter(|it| it.verb == verb && &*it.resource == resource);
+        found.map(|it| &*it.name).collect()
+    };
+    let last = |verb: Verb, resource: &str| {
+        let found = ours
+            .iter()
+            .filter(|it| it.verb == verb && &*it.resource == resource && it.subresource.is_empty());
+        found.map(|it| it.number).max()
+    };
+    for resource in ["rendertasks", "renderbindings"] {
+        let made = names(Verb::Create, resource);
+        assert!(!made.is_empty(), "{context}: {resource}");
+        assert_eq!(names(Verb::Delete, resource), made, "{context}: {resource}");
+        let (deleted, let_go) = (last(Verb::Delete, resource), last(Verb::Patch, "targets"));
+        assert!(deleted < let_go, "{context}: {resource}: {deleted:?}, the Target {let_go:?}");
+    }
+}
+
+/// Whether a Target still holds anything says the API server, not a watch that has not told of it yet.
+#[test]
+fn a_target_that_is_deleted_before_the_watch_shows_what_it_has_goes_after_all_of_it() {
+    let both: &[&str] = &["renderbindings", "rendertasks"];
+    for late in [&both[..1], &both[1..], both, &["renderbindings", "rendertasks", "renderartifacts"]] {
+        on_paused_time(move || async move {
+            let context = format!("{late:?}");
+            let sim = with_late_watches(late);
+            install_target(&sim, "one", "charts");
+            sim.until("it has bindings and tasks", |sim| {
+                sim.server.count("RenderBinding") > 0 && sim.server.count("RenderTask") > 0
+            })
+            .await;
+            delete_target(&sim, "one").await;
+            until_all_gone(&sim).await;
+            assert_given_up_before_the_target_went(&sim, &context);
+            pass(Duration::from_secs(120)).await;
+            assert!(sim.tags().is_empty(), "{context}: nothing comes later: {:?}", sim.tags());
+            sim.shut_down().await;
+        });
+    }
+}
+
+/// As above, when everything is known and pushed, and the watch does not tell what becomes of it: a Target must not wait
+/// for what is gone, nor a second one lose what it shares.
+#[test]
+fn a_target_that_is_deleted_while_the_watches_lag_takes_nothing_of_another_along() {
+    on_paused_time(|| async {
+        let sim = with_late_watches(&["renderbindings", "rendertasks", "renderartifacts"]);
+        install_target(&sim, "one", "charts");
+        install_target(&sim, "two", "charts");
+        sim.until("both are ready", Simulation::all_ready).await;
+        let shared = tag(&sim).unwrap();
+        delete_target(&sim, "one").await;
+        sim.until("it is gone", |sim| sim.server.get_object("Target", "fleet", "one").is_none()).await;
+        pass(Duration::from_secs(600)).await;
+        assert_eq!(tag(&sim), Some(shared));
+        assert!(is_ready(&sim, "two"), "{}", sim.describe());
+        let owners: BTreeSet<String> = ["RenderBinding", "RenderTask"]
+            .iter()
+            .flat_map(|kind| sim.server.objects(kind))
+            .map(|it| it["spec"]["ownerName"].as_str().unwrap().to_owned())
+            .collect();
+        assert_eq!(owners, ["two".to_owned()].into());
+        delete_target(&sim, "two").await;
+        until_all_gone(&sim).await;
+        sim.shut_down().await;
+    });
+}
+
+/// Nothing of the Bind is there yet when its Target goes: it is made afterwards, for nobody.
+#[test]
+fn a_bind_that_ends_after_its_target_has_gone_leaves_nothing() {
+    for resource in ["renderbindings", "renderartifacts"] {
+        on_paused_time(move || async move {
+            let sim = Simulation::new();
+            sim.store.set_access(Access::Open);
+            install_platform(&sim);
+            let slow = FaultRule::new(ApiFault::Delay(Duration::from_secs(10))).verb(Verb::Create);
+            sim.server.add_fault(slow.actor("controller").resource(resource).times(1));
+            install_target(&sim, "one", "charts");
+            sim.until("the Bind is under way", |sim| {
+                let requests = sim.server.requests();
+                requests.iter().any(|it| it.verb == Verb::Create && &*it.resource == resource)
+            })
+            .await;
+            delete_target(&sim, "one").await;
+            sim.until("it is gone", |sim| sim.server.get_object("Target", "fleet", "one").is_none()).await;
+            // Where the artifact is made last, it was never seen bound by anybody, and goes after the grace.
+            until_all_gone(&sim).await;
+            assert!(sim.tags().is_empty(), "{resource}: {:?}", sim.tags());
+            sim.shut_down().await;
+        });
+    }
 }
 
 /// A clean-up that waits behind another may wait for long: that nothing is bound is read again when its turn comes.
@@ -248,8 +363,23 @@ fn a_lost_tag_whose_loss_cannot_be_written_down_is_looked_at_ever_more_seldom() 
         assert!((6..40).contains(&looked), "{looked} looks in an hour");
         sim.server.set_faults(FaultPlan::new());
         pass(Duration::from_secs(601)).await;
-        let back = sim.store.resolve(RELEASE, &Reference::tag(name)).is_some();
-        assert!(back, "{}", sim.describe());
+        let back = |sim: &Simulation| sim.store.resolve(RELEASE, &Reference::tag(name.clone())).is_some();
+        assert!(back(&sim), "{}", sim.describe());
+
+        // What failed before is no reason to wait when it is lost once more.
+        pass(Duration::from_secs(60)).await;
+        let rule = FaultRule::new(ApiFault::conflict()).actor("controller").verb(Verb::Patch).times(1);
+        sim.server.add_fault(rule.resource("renderartifacts").subresource("status"));
+        sim.store.remove_tag(RELEASE, &name);
+        sim.server.reset_requests();
+        for _ in 0..70 {
+            if sim.server.requests().iter().any(|request| request.code == 409) {
+                break;
+            }
+            pass(Duration::from_secs(10)).await;
+        }
+        pass(Duration::from_secs(10)).await;
+        assert!(back(&sim), "{}", sim.describe());
         sim.shut_down().await;
     });
 }

@@ -1,9 +1,11 @@
 //! What holds an object until nobody needs it: put back when somebody takes it, let go when a reference moved, and never
 //! taken off under somebody who came in between.
 
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use kube_embedded::{Fault, FaultRule, Verb};
+use kube_embedded::{Fault, FaultPlan, FaultRule, Verb};
 use serde_json::{Value, json};
 use solar_api::names;
 
@@ -210,6 +212,205 @@ fn a_target_made_again_with_its_releases_bound_adopts_nothing_of_the_one_before(
             sim.until("all are the new one's", |sim| owners(sim, kind).iter().all(|it| *it == uid(sim)))
                 .await;
             assert_eq!(owners(&sim, kind).len(), 2, "{kind}");
+        }
+        sim.shut_down().await;
+    });
+}
+
+// ---- others who write the same list ----
+
+const STAYS: &str = "example.com/stays";
+const GOES: &str = "example.com/goes";
+const COMES: &str = "example.com/comes";
+
+/// Kind and name of the objects of which the controller's first patch is under way.
+type UnderWay = Arc<Mutex<BTreeSet<(String, String)>>>;
+
+/// From now on the first patch of each object takes long enough for somebody else to write in between.
+fn slow_first_patches(sim: &Simulation) -> UnderWay {
+    let under_way = UnderWay::default();
+    let noted = under_way.clone();
+    sim.server.set_faults(FaultPlan::new().decide(move |request| {
+        let is_patch = request.verb == Verb::Patch && request.subresource.is_empty();
+        let is_ours = &*request.actor == "controller" && &*request.group == "solar.opendefense.cloud";
+        let key = (request.kind.to_string(), request.name.to_string());
+        let is_first = is_patch && is_ours && noted.lock().unwrap().insert(key);
+        if is_first { Fault::Delay(Duration::from_secs(10)) } else { Fault::None }
+    }));
+    under_way
+}
+
+/// Kind, plural, name, and finalizers of ours.
+type Row<'a> = (&'a str, &'a str, &'a str, Vec<&'a str>);
+
+/// Waits until each row's first patch is under way; and in the middle of it, somebody takes a finalizer away and puts
+/// another on.
+async fn others_write_in_between(sim: &Simulation, under_way: &UnderWay, rows: &[Row<'_>]) {
+    sim.until("the first patches are under way", |_| {
+        let noted = under_way.lock().unwrap();
+        rows.iter().all(|(kind, _, name, _)| noted.contains(&((*kind).to_owned(), (*name).to_owned())))
+    })
+    .await;
+    for (kind, plural, name, _) in rows {
+        let mut held = finalizers(sim, kind, "fleet", name);
+        held.retain(|it| it != GOES);
+        held.push(COMES.to_owned());
+        sim.patch(plural, "fleet", name, json!({ "metadata": { "finalizers": held } })).await;
+    }
+}
+
+/// Waits until each object holds exactly what its row says, and the two of others.
+async fn until_exactly_held(sim: &Simulation, rows: &[Row<'_>]) {
+    for (kind, _, name, ours) in rows {
+        let mut wanted = [&[STAYS, COMES][..], ours].concat();
+        wanted.sort_unstable();
+        sim.until(&format!("{kind} {name} holds {wanted:?}"), |sim| {
+            let mut held = finalizers(sim, kind, "fleet", name);
+            held.sort();
+            held == wanted
+        })
+        .await;
+    }
+}
+
+/// Each kind, with what holds it while it is in use.
+fn held_kinds<'a>() -> Vec<Row<'a>> {
+    vec![
+        ("Target", "targets", "one", vec![names::TARGET_FINALIZER]),
+        ("Release", "releases", "web", vec![names::RELEASE_FINALIZER, names::RELEASE_REF_FINALIZER]),
+        ("ReleaseBinding", "releasebindings", "one-web", vec![names::RELEASE_BINDING_FINALIZER]),
+        ("RegistryBinding", "registrybindings", "one-charts", vec![names::REGISTRY_BINDING_FINALIZER]),
+        ("Profile", "profiles", "all", vec![names::PROFILE_FINALIZER]),
+        ("Registry", "registries", "charts", vec![names::REGISTRY_REF_FINALIZER]),
+        (
+            "ComponentVersion",
+            "componentversions",
+            "web-1",
+            vec![names::COMPONENT_VERSION_FINALIZER, names::COMPONENT_VERSION_REF_FINALIZER],
+        ),
+        ("Component", "components", "web", vec![names::COMPONENT_REF_FINALIZER]),
+    ]
+}
+
+/// The scene with one object of each kind that is held, on each of which somebody else has two finalizers already.
+async fn with_finalizers_of_others() -> (Simulation, UnderWay) {
+    let sim = Simulation::new();
+    sim.running.shut_down().await;
+    install_platform(&sim);
+    install_target(&sim, "one", "charts");
+    let spec = json!({ "targetRef": { "name": "one" }, "registryRef": { "name": "charts" } });
+    sim.server.install(object("RegistryBinding", "fleet", "one-charts", spec)).unwrap();
+    let nobody = json!({ "matchLabels": { "ring": "none" } });
+    let spec = json!({ "releaseRef": { "name": "web" }, "targetSelector": nobody });
+    sim.server.install(object("Profile", "fleet", "all", spec)).unwrap();
+    for (_, plural, name, _) in held_kinds() {
+        sim.patch(plural, "fleet", name, json!({ "metadata": { "finalizers": [STAYS, GOES] } })).await;
+    }
+    let under_way = slow_first_patches(&sim);
+    (sim, under_way)
+}
+
+#[test]
+fn what_others_do_to_the_list_while_a_finalizer_is_put_on_is_kept() {
+    on_paused_time(|| async {
+        let (mut sim, under_way) = with_finalizers_of_others().await;
+        sim.running = crate::support::start(&sim.server, &sim.store, crate::support::options(), "controller");
+        let rows = held_kinds();
+        others_write_in_between(&sim, &under_way, &rows).await;
+        until_exactly_held(&sim, &rows).await;
+        sim.until("the Target is ready", |sim| is_ready(sim, "one")).await;
+
+        // An artifact is made with its finalizer; this one is put back.
+        let artifact = sim.server.objects("RenderArtifact").next().unwrap();
+        let name = artifact["metadata"]["name"].as_str().unwrap();
+        let rows = [("RenderArtifact", "renderartifacts", name, vec![names::RENDER_ARTIFACT_FINALIZER])];
+        let under_way = slow_first_patches(&sim);
+        let without = json!({ "metadata": { "finalizers": [STAYS, GOES] } });
+        sim.patch("renderartifacts", "fleet", name, without).await;
+        others_write_in_between(&sim, &under_way, &rows).await;
+        until_exactly_held(&sim, &rows).await;
+        sim.shut_down().await;
+    });
+}
+
+#[test]
+fn what_others_do_to_the_list_while_a_finalizer_is_taken_off_is_kept() {
+    on_paused_time(|| async {
+        let sim = ready().await;
+        pass(Duration::from_secs(60)).await;
+        let hold = async |sim: &Simulation, rows: &[Row<'_>]| {
+            for (kind, plural, name, _) in rows {
+                let mut held = finalizers(sim, kind, "fleet", name);
+                held.extend([STAYS.to_owned(), GOES.to_owned()]);
+                sim.patch(plural, "fleet", name, json!({ "metadata": { "finalizers": held } })).await;
+            }
+        };
+        // What was referred to lives on.
+        let released: [Row<'_>; 4] = [
+            ("Release", "releases", "web", vec![names::RELEASE_FINALIZER]),
+            ("Registry", "registries", "charts", vec![]),
+            ("ComponentVersion", "componentversions", "web-1", vec![names::COMPONENT_VERSION_FINALIZER]),
+            ("Component", "components", "web", vec![]),
+        ];
+        hold(&sim, &released).await;
+        let under_way = slow_first_patches(&sim);
+        scene::delete_target(&sim, "one").await;
+        others_write_in_between(&sim, &under_way, &released[..2]).await;
+        until_exactly_held(&sim, &released[..2]).await;
+        let free = json!({ "metadata": { "finalizers": [names::RELEASE_FINALIZER] } });
+        sim.patch("releases", "fleet", "web", free.clone()).await;
+        sim.delete(&format!("{HERE}/releases/web")).await;
+        others_write_in_between(&sim, &under_way, &released[2..3]).await;
+        until_exactly_held(&sim, &released[2..3]).await;
+        let free = json!({ "metadata": { "finalizers": [names::COMPONENT_VERSION_FINALIZER] } });
+        sim.patch("componentversions", "fleet", "web-1", free).await;
+        sim.delete(&format!("{HERE}/componentversions/web-1")).await;
+        others_write_in_between(&sim, &under_way, &released[3..]).await;
+        until_exactly_held(&sim, &released[3..]).await;
+        sim.shut_down().await;
+    });
+}
+
+/// On an object that is being deleted others can only take theirs away.
+#[test]
+fn an_object_from_which_others_take_their_finalizer_while_its_own_goes_is_gone_with_the_last() {
+    on_paused_time(|| async {
+        let (mut sim, _) = with_finalizers_of_others().await;
+        sim.server.set_faults(FaultPlan::new());
+        sim.running = crate::support::start(&sim.server, &sim.store, crate::support::options(), "controller");
+        sim.until("the Target is ready", |sim| is_ready(sim, "one")).await;
+        pass(Duration::from_secs(60)).await;
+        let artifact = sim.server.objects("RenderArtifact").next().unwrap();
+        let artifact = artifact["metadata"]["name"].as_str().unwrap();
+        let held = json!([STAYS, GOES, names::RENDER_ARTIFACT_FINALIZER]);
+        sim.patch("renderartifacts", "fleet", artifact, json!({ "metadata": { "finalizers": held } })).await;
+        let mut rows = held_kinds();
+        // Protected kinds without a finalizer of their own are let go while they live.
+        rows.retain(|(kind, ..)| !["Registry", "Component"].contains(kind));
+        rows.push(("RenderArtifact", "renderartifacts", artifact, vec![]));
+        let under_way = slow_first_patches(&sim);
+        for (kind, plural, name, _) in &rows {
+            if *kind != "RenderArtifact" {
+                sim.delete(&format!("{HERE}/{plural}/{name}")).await;
+            }
+        }
+        for (kind, plural, name, _) in &rows {
+            sim.until(&format!("the first patch of {kind} {name} is under way"), |_| {
+                under_way.lock().unwrap().contains(&((*kind).to_owned(), (*name).to_owned()))
+            })
+            .await;
+            for left in [GOES, STAYS] {
+                let mut held = finalizers(&sim, kind, "fleet", name);
+                held.retain(|it| it != left);
+                assert!(!held.is_empty(), "{kind} {name} still holds itself");
+                sim.patch(plural, "fleet", name, json!({ "metadata": { "finalizers": held } })).await;
+            }
+        }
+        for (kind, _, name, _) in &rows {
+            sim.until(&format!("{kind} {name} is gone"), |sim| {
+                sim.server.get_object(kind, "fleet", name).is_none()
+            })
+            .await;
         }
         sim.shut_down().await;
     });

@@ -1,20 +1,24 @@
 //! The traps of the artifact protocol, acted out on the whole system: each was found by exhaustive search on a model, and
 //! each test holds the rule that its comment names.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use kube_embedded::{Fault as ApiFault, FaultPlan, FaultRule, Verb, WatchFault};
 use serde_json::{Value, json};
+use solar_controller::actors::pass::Verdict;
 use solar_controller::actors::system::Options;
 use solar_controller::adapters::oci::{Artifact, Reference};
 use solar_controller::dev::registry::{Access, Behaviour, Fault, RegistryOperation};
 
 use crate::scene::{
-    HERE, RELEASE, Traffic, add_sibling, assert_sibling_lives, delete_target, install_platform,
+    HERE, RELEASE, Traffic, Writes, add_sibling, assert_sibling_lives, delete_target, install_platform,
     install_target, is_ready, kill_and_start, object, pass, ready, ready_looking_every, tag, until_all_gone,
     until_cleanup_fails,
 };
 use crate::support::{Simulation, on_paused_time, options, start};
+use tokio::time::Instant;
 
 /// How late a request lands that was cut: within the 30 s for which it counts as under way.
 const LATE: Duration = Duration::from_secs(20);
@@ -84,6 +88,41 @@ fn a_put_that_was_cut_and_lands_later_leaves_no_orphan_when_its_target_goes() {
     on_paused_time(|| async {
         let sim = with_late_put().await;
         assert_no_orphan_is_left(&sim).await;
+        sim.shut_down().await;
+    });
+}
+
+/// Rule: a ticket ends with the end of its job, also where the word of that end is lost. Else no clean-up ever starts.
+#[test]
+fn a_ticket_ends_with_its_job_although_the_word_of_that_is_lost() {
+    on_paused_time(|| async {
+        let is_deaf = Arc::new(AtomicBool::new(false));
+        let hook = {
+            let is_deaf = is_deaf.clone();
+            move |label: &str| {
+                let asked = label.starts_with("RenderArtifact") && label.ends_with(" handles a request");
+                if asked && is_deaf.load(Ordering::SeqCst) { Verdict::Panic } else { Verdict::Go }
+            }
+        };
+        let sim = Simulation::hooked(options(), Arc::new(hook));
+        sim.store.set_access(Access::Open);
+        install_platform(&sim);
+        let traffic = Traffic::with_faults(&sim, |info| match info.operation {
+            RegistryOperation::PutManifest => Fault::Hang,
+            _ => Fault::None,
+        });
+        install_target(&sim, "one", "charts");
+        until_seen(&sim, &traffic, RegistryOperation::PutManifest).await;
+        is_deaf.store(true, Ordering::SeqCst);
+        delete_target(&sim, "one").await;
+        sim.until("the job is ended", |sim| sim.server.count("RenderTask") == 0).await;
+        // The Target asks again; whoever held the ticket has said once that it does no more.
+        pass(Duration::from_secs(2)).await;
+        is_deaf.store(false, Ordering::SeqCst);
+        sim.store.clear_faults();
+        let began = Instant::now();
+        until_all_gone(&sim).await;
+        assert!(began.elapsed() < LANDED, "{:?}", began.elapsed());
         sim.shut_down().await;
     });
 }
@@ -272,6 +311,89 @@ async fn collect(sim: &Simulation, binding: &str, uid: &Value) {
     let _ = sim.client.request::<Value>(request).await;
 }
 
+/// Rule: Bind comes before push, the binding before the artifact; what is given up goes in the other order, and each thing
+/// only after what needs it. Else a process that ends in between leaves a tag that nobody knows of.
+#[test]
+fn what_knows_of_a_tag_is_written_before_it_is_pushed_and_goes_after_it_is_deleted() {
+    on_paused_time(|| async {
+        let sim = Simulation::new();
+        sim.store.set_access(Access::Open);
+        install_platform(&sim);
+        let made = Writes::of(&sim);
+        install_target(&sim, "one", "charts");
+        sim.until("the Target is ready", |sim| is_ready(sim, "one")).await;
+        let name = |it: &Value| it["metadata"]["name"].as_str().unwrap().to_owned();
+        let binding = format!("renderbindings/{}", name(&release_binding(&sim).unwrap()));
+        let artifact = format!("renderartifacts/{}", name(&release_artifact(&sim)));
+        let task = format!("rendertasks/{}", name(&release_task(&sim)));
+        let wanted = [
+            "patch targets/one",
+            &format!("create {binding}"),
+            &format!("create {artifact}"),
+            &format!("create {task}"),
+            &format!("{} {RELEASE}", RegistryOperation::PutManifest),
+            "create rendertasks/render-tgt-one-1",
+            &format!("{} fleet/bootstrap-one", RegistryOperation::PutManifest),
+        ];
+        assert_eq!(made.in_order(&wanted), wanted);
+
+        pass(LANDED).await;
+        let gone = Writes::of(&sim);
+        sim.delete(&format!("{HERE}/targets/one")).await;
+        until_all_gone(&sim).await;
+        let wanted = [
+            &*format!("delete {task}"),
+            &format!("delete {binding}"),
+            &format!("delete {artifact}"),
+            &format!("{} {RELEASE}", RegistryOperation::DeleteTag),
+            &format!("patch {artifact}"),
+        ];
+        assert_eq!(gone.in_order(&wanted), wanted);
+        let wanted = [&*format!("delete {task}"), &format!("delete {binding}"), "patch targets/one"];
+        assert_eq!(gone.in_order(&wanted), wanted, "the Target waits until it holds nothing");
+        sim.shut_down().await;
+    });
+}
+
+/// Rule: Unbind re-pins to a surviving binding before it removes the leaving one. Else a process that ends in between
+/// leaves a tag pinned to a Registry that may go.
+#[test]
+fn the_registry_of_a_survivor_is_pinned_before_the_leaving_binding_goes() {
+    on_paused_time(|| async {
+        let sim = ready().await;
+        sim.server.install(crate::scene::registry("fleet", "charts-2", "push")).unwrap();
+        install_target(&sim, "two", "charts-2");
+        sim.until("both are ready", Simulation::all_ready).await;
+        pass(LANDED).await;
+        let artifact = release_artifact(&sim);
+        let pinned = |sim: &Simulation| release_artifact(sim)["spec"]["registryRef"]["name"].clone();
+        let bindings: Vec<Value> = (sim.server.objects("RenderBinding"))
+            .filter(|it| it["spec"]["renderArtifactRef"]["name"] == artifact["metadata"]["name"])
+            .collect();
+        let [first, second] = &bindings[..] else { panic!("{bindings:?}") };
+        let (leaves, stays) = if first["spec"]["registryRef"]["name"] == pinned(&sim) {
+            (first, second)
+        } else {
+            (second, first)
+        };
+        let writes = Writes::of(&sim);
+        delete_target(&sim, leaves["spec"]["ownerName"].as_str().unwrap()).await;
+        sim.until("it is given up", |sim| {
+            sim.server
+                .get_object("RenderBinding", "fleet", leaves["metadata"]["name"].as_str().unwrap())
+                .is_none()
+        })
+        .await;
+        assert_eq!(pinned(&sim), stays["spec"]["registryRef"]["name"]);
+        let wanted = [
+            &*format!("patch renderartifacts/{}", artifact["metadata"]["name"].as_str().unwrap()),
+            &format!("delete renderbindings/{}", leaves["metadata"]["name"].as_str().unwrap()),
+        ];
+        assert_eq!(writes.in_order(&wanted), wanted);
+        sim.shut_down().await;
+    });
+}
+
 /// Rule: the tag of a terminating artifact that is bound is looked at before its digest counts. Else a chart whose tag is
 /// gone, but not its finalizer, counts as pushed when it is bound once more.
 #[test]
@@ -330,6 +452,33 @@ fn a_registry_that_deletes_later_sees_one_delete_and_lets_the_artifact_go_when_t
         sim.store.settle();
         assert_chart_stays(&sim, "two").await;
         assert_sibling_lives(&sim, "deletes later");
+        sim.shut_down().await;
+    });
+}
+
+/// Rule: the acceptance of a DELETE is void once the chart is pushed again. Else the registry is waited for that has long
+/// done what it accepted, and the new chart stays for ever.
+#[test]
+fn a_deletion_that_was_accepted_before_a_chart_was_pushed_again_is_no_promise_for_that_one() {
+    on_paused_time(|| async {
+        let sim = open_and_ready().await;
+        let binding = release_binding(&sim).unwrap();
+        sim.store.set_behaviour(Behaviour::deletes_later(u32::MAX));
+        sim.delete(&format!("{HERE}/releasebindings/one-web")).await;
+        let (_, message) = until_cleanup_fails(&sim).await;
+        assert!(message.contains("accepted the deletion, but the tag is still there"), "{message}");
+        sim.store.settle();
+        assert_eq!(tag(&sim), None);
+        restore_binding(&sim, binding);
+        sim.until("the chart is pushed again", |sim| is_ready(sim, "one") && tag(sim).is_some()).await;
+        pass(LANDED).await;
+        let artifact = release_artifact(&sim);
+        assert!(artifact["metadata"]["deletionTimestamp"].is_string(), "the same artifact: {artifact}");
+        sim.store.set_behaviour(Behaviour::default());
+        let deletes = sim.store.count(RegistryOperation::DeleteTag);
+        delete_target(&sim, "one").await;
+        until_all_gone(&sim).await;
+        assert_eq!(sim.store.count(RegistryOperation::DeleteTag), deletes + 2, "both charts");
         sim.shut_down().await;
     });
 }

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use kube_embedded::{Fault as ApiFault, FaultPlan, RequestInfo as ApiRequest};
 use serde_json::{Value, json};
 use solar_controller::actors::system::Options;
 use solar_controller::adapters::oci::Reference;
@@ -219,6 +220,43 @@ impl Traffic {
     pub fn pauses(&self) -> Vec<Duration> {
         let attempts = self.attempts();
         attempts.windows(2).map(|pair| pair[1][0].at - pair[0].last().unwrap().at).collect()
+    }
+}
+
+/// The writes of the controller in the order in which they come, those to the API server and those to the registry.
+#[derive(Clone, Default)]
+pub struct Writes(Arc<Mutex<Vec<String>>>);
+
+impl Writes {
+    /// Those from now on.
+    pub fn of(sim: &Simulation) -> Self {
+        let writes = Self::default();
+        let (of_api, of_registry) = (writes.clone(), writes.clone());
+        sim.server.set_faults(FaultPlan::new().decide(move |request| {
+            if &*request.actor == "controller" && request.verb.is_write() {
+                let ApiRequest { verb, resource, subresource, name, .. } = request;
+                of_api.note(format!("{verb} {resource}/{name} {subresource}"));
+            }
+            ApiFault::None
+        }));
+        sim.store.set_faults(move |request| {
+            of_registry.note(format!("{} {}", request.operation, request.repository));
+            Fault::None
+        });
+        writes
+    }
+
+    fn note(&self, write: String) {
+        self.0.lock().unwrap().push(write.trim_end().to_owned());
+    }
+
+    /// The first of each of these, in the order in which they came.
+    pub fn in_order<'a>(&self, these: &[&'a str]) -> Vec<&'a str> {
+        let all = self.0.lock().unwrap();
+        let place = |write: &str| all.iter().position(|it| it == write);
+        let mut found: Vec<_> = these.iter().filter_map(|it| Some((place(it)?, *it))).collect();
+        found.sort_unstable();
+        found.into_iter().map(|(_, it)| it).collect()
     }
 }
 

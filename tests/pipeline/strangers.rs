@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use kube_embedded::{Fault, FaultRule, Verb, WatchFault};
 use serde_json::{Value, json};
 use solar_controller::dev::registry::RegistryOperation;
 
@@ -213,6 +214,28 @@ fn what_another_manager_or_an_older_version_left_is_adopted_without_a_push_and_w
 }
 
 /// The tag is one, and each artifact that stands for it may be the last.
+/// While the watch is behind, each of them is told of the other as of one that stays. What the API server says counts:
+/// else each leaves the tag to the other.
+#[test]
+fn two_artifacts_of_one_tag_that_go_together_leave_no_orphan() {
+    on_paused_time(|| async {
+        let sim = ready().await;
+        sim.server.install(by_hand("twin", REGISTRY, RELEASE, &tag(&sim).unwrap())).unwrap();
+        sim.server.install(held_by_a_person("held", "twin")).unwrap();
+        pass(Duration::from_secs(10)).await;
+        // Its binding is seen to go at once; that the artifacts are being deleted is not.
+        let late = WatchFault { delay: Some(Duration::from_secs(60)), ..WatchFault::default() };
+        let late = FaultRule::new(Fault::Watch(late)).actor("controller").verb(Verb::Watch);
+        sim.server.add_fault(late.resource("renderartifacts"));
+        sim.server.cut_watches(|request| &*request.resource == "renderartifacts");
+        pass(Duration::from_secs(120)).await;
+        sim.delete(&format!("{HERE}/renderbindings/held")).await;
+        delete_target(&sim, "one").await;
+        until_all_gone(&sim).await;
+        sim.shut_down().await;
+    });
+}
+
 #[test]
 fn an_artifact_whose_host_an_earlier_manager_spelt_otherwise_goes_without_the_tag() {
     for base_url in [format!("oci://{REGISTRY}"), format!("http://{REGISTRY}/"), format!("{REGISTRY}/")] {

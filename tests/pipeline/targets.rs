@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use kube_embedded::{Fault as ApiFault, FaultPlan, FaultRule, Verb};
 use serde_json::{Value, json};
 use solar_controller::dev::registry::{Fault, RegistryOperation};
 
@@ -556,4 +557,46 @@ fn a_render_request_brings_a_tag_back_that_somebody_deleted() {
         sim.until("they are there again", |sim| sim.tags() == before && is_ready(sim, "one")).await;
         sim.shut_down().await;
     });
+}
+
+/// What the task says of itself is not enough: the tag must have held its digest after the artifact existed.
+#[test]
+fn a_task_that_succeeded_makes_no_target_ready_while_its_artifact_has_no_digest_or_another() {
+    for digest in [Value::Null, json!(format!("sha256:{}", "0".repeat(64)))] {
+        for repository in [scene::RELEASE, "fleet/bootstrap-one"] {
+            let digest = digest.clone();
+            on_paused_time(move || async move {
+                let sim = ready().await;
+                let context = format!("{repository} {digest}");
+                let of = |kind: &str| {
+                    let found = sim.server.objects(kind).find(|it| it["spec"]["repository"] == repository);
+                    found.unwrap()["metadata"]["name"].as_str().unwrap().to_owned()
+                };
+                let (artifact, task) = (of("RenderArtifact"), of("RenderTask"));
+                let url =
+                    sim.server.get_object("Target", "fleet", "one").unwrap()["status"]["chartURL"].clone();
+                // Nothing can be found out of the tag, nor said by the task.
+                sim.store.set_faults(|_| Fault::status(503, ""));
+                let mute = FaultRule::new(ApiFault::unavailable()).verb(Verb::Patch).resource("rendertasks");
+                sim.server.add_fault(mute);
+                let change = json!({ "status": { "digest": digest } });
+                sim.patch("renderartifacts", "fleet", &format!("{artifact}/status"), change).await;
+                pass(AT_ONCE).await;
+                for _ in 0..60 {
+                    assert!(scene::succeeded(&sim, &task), "{context}: the task still says so");
+                    assert!(says(&sim, "one", "Ready").starts_with("False"), "{context}: {}", sim.describe());
+                    pass(Duration::from_secs(60)).await;
+                }
+                let target = sim.server.get_object("Target", "fleet", "one").unwrap();
+                assert_eq!(target["status"]["chartURL"], url, "the earlier chart is still named");
+                sim.store.clear_faults();
+                sim.server.set_faults(FaultPlan::new());
+                sim.until(&format!("{context}: it is ready"), |sim| is_ready(sim, "one")).await;
+                let found = sim.server.get_object("RenderArtifact", "fleet", &artifact).unwrap();
+                let task = sim.server.get_object("RenderTask", "fleet", &task).unwrap();
+                assert_eq!(found["status"]["digest"], task["status"]["digest"], "{context}");
+                sim.shut_down().await;
+            });
+        }
+    }
 }

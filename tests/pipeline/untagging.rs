@@ -155,6 +155,31 @@ fn a_clean_up_that_is_disturbed_at_any_step_says_so_and_ends_well_without_hurtin
     }
 }
 
+/// Each request has its time, and all of an attempt have thirty seconds.
+#[test]
+fn an_attempt_on_a_slow_registry_ends_after_thirty_seconds_wherever_it_is_and_is_made_again() {
+    on_paused_time(|| async {
+        let sim = ready().await;
+        sim.store.set_access(Access::Open);
+        sim.store.set_behaviour(Behaviour::distribution_2());
+        add_sibling(&sim);
+        let slow = Duration::from_secs(9);
+        let traffic = Traffic::with_faults(&sim, move |_| Fault::Latency(slow));
+        delete_target(&sim, "one").await;
+        sim.until("the attempt begins", |_| !traffic.seen().is_empty()).await;
+        let began = tokio::time::Instant::now();
+        let (reason, message) = until_cleanup_fails(&sim).await;
+        let took = began.elapsed().as_secs();
+        assert!((29..32).contains(&took), "{took} s: {message}");
+        assert_eq!(reason, "DeleteFailed");
+        assert!(message.contains("did not end within 30 s"), "{message}");
+        sim.store.clear_faults();
+        until_all_gone(&sim).await;
+        assert_sibling_lives(&sim, "slow");
+        sim.shut_down().await;
+    });
+}
+
 #[test]
 fn a_process_killed_between_the_throw_away_manifest_and_its_deletion_is_finished_by_the_next() {
     on_paused_time(|| async {

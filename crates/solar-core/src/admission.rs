@@ -147,6 +147,31 @@ mod tests {
     }
 
     #[test]
+    fn whoever_comes_too_late_for_its_slot_stands_in_line_again() {
+        let mut pool = Admissions::new(1);
+        let t = Duration::from_secs;
+        assert!(pool.take(&task("a", "1"), t(0)));
+        assert!(!pool.take(&task("a", "2"), t(0)));
+        assert_eq!(pool.give_back(t(1)), Some(task("a", "2")));
+        assert!(pool.take(&task("a", "3"), t(2)), "2 did not come within a second");
+        assert!(!pool.take(&task("a", "2"), t(2)));
+        assert_eq!(pool.waiting(), 1);
+        assert_eq!(pool.give_back(t(3)), Some(task("a", "2")));
+    }
+
+    #[test]
+    fn a_namespace_whose_last_one_left_the_line_keeps_no_slot_from_another() {
+        let mut pool = Admissions::new(1);
+        let now = Duration::ZERO;
+        assert!(pool.take(&task("a", "1"), now));
+        for waits in [task("b", "1"), task("c", "1")] {
+            assert!(!pool.take(&waits, now));
+        }
+        pool.forget(&task("b", "1"));
+        assert_eq!(pool.give_back(now), Some(task("c", "1")));
+    }
+
+    #[test]
     fn no_cap_admits_everybody() {
         let mut pool = Admissions::new(0);
         assert!((0..100).all(|n| pool.take(&task("a", &n.to_string()), Duration::ZERO)));
