@@ -30,4 +30,5 @@ mod status_edits;
 mod strays;
 mod support;
 mod supporting;
+mod tables;
 mod target;
