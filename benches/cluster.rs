@@ -25,6 +25,7 @@ use std::time::{Duration, Instant};
 use futures::stream::{self, StreamExt as _};
 use http::Request;
 use serde_json::{Value, json};
+use solar_controller::adapters::clock::Clock;
 use solar_controller::adapters::oci::{
     Artifact, Credentials, Endpoint, HttpRegistry, HttpRegistryOptions, OciRegistry as _, Timeouts,
 };
@@ -357,8 +358,10 @@ fn bare_client(world: &World, pushes: f64) -> Duration {
     let login = Credentials::Basic { username: "solar".to_owned(), password: "solar-dev".to_owned() };
     world.runtime.block_on(async {
         send_all(world, before.into_iter()).await;
-        let registry =
-            Arc::new(HttpRegistry::new(&HttpRegistryOptions { ca_file: None, timeouts }).expect("a client"));
+        let registry = Arc::new(
+            HttpRegistry::new(&HttpRegistryOptions { ca_file: None, timeouts }, Clock::machine())
+                .expect("a client"),
+        );
         let endpoint = Endpoint::anonymous(&world.registry, true).with_credentials(login);
         let pushed = stream::iter(0..pushes as usize).for_each_concurrent(20, |number| {
             let (registry, endpoint) = (registry.clone(), endpoint.clone());

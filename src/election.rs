@@ -8,7 +8,7 @@ use solar_core::object::is_domain_name;
 
 use crate::actors::pass::{PassHandle, Spawner};
 use crate::actors::root::Running;
-use crate::adapters::kubernetes::{Elector, Wanted};
+use crate::adapters::kubernetes::{Candidacy, Elector};
 use crate::flags::{FlagsError, more_than_zero, namespace};
 
 /// How one of several processes comes to lead.
@@ -101,30 +101,30 @@ fn lease_name(name: &str) -> Result<String, String> {
 pub struct Term {
     /// Takes the lease and keeps it; ends with the reason when it is lost. `None`: there is no lease.
     keeping: Option<PassHandle<(Elector, Option<String>)>>,
-    wanted: Wanted,
+    candidacy: Candidacy,
 }
 
 impl Term {
-    /// Begins to want the lease; without an elector this process leads from the start.
+    /// Stands for the lease; without an elector this process leads from the start.
     pub fn begin(elector: Option<Elector>, running: &Running, spawner: &Spawner) -> Self {
-        let wanted = Wanted::default();
+        let candidacy = Candidacy::default();
         let keeping = elector.map(|mut elector| {
-            let (running, wanted) = (running.clone(), wanted.clone());
+            let (running, candidacy) = (running.clone(), candidacy.clone());
             spawner.spawn_pass("the lease", async move {
                 let taken = elector
-                    .take(&wanted, |problem| drop(running.shared.shut_out.send_replace(problem)))
+                    .take(&candidacy, |problem| drop(running.shared.shut_out.send_replace(problem)))
                     .await;
                 let Some(taken) = taken else { return (elector, None) };
                 metrics::gauge!("solar_leader").set(1.0);
                 tracing::info!(clean = taken.clean, "this process leads");
                 running.lead(taken.clean).await;
-                let lost = elector.keep(&wanted).await;
+                let lost = elector.keep(&candidacy).await;
                 metrics::gauge!("solar_leader").set(0.0);
                 (elector, lost)
             })
         });
         metrics::gauge!("solar_leader").set(if keeping.is_none() { 1.0 } else { 0.0 });
-        Self { keeping, wanted }
+        Self { keeping, candidacy }
     }
 
     /// Ready when the lease is lost; says why.
@@ -142,7 +142,7 @@ impl Term {
     /// more.
     pub async fn end(mut self, is_clean: impl FnOnce() -> bool) {
         let Some(keeping) = self.keeping.take() else { return };
-        self.wanted.no_longer();
+        self.candidacy.withdraw();
         if let Ok((mut elector, _)) = keeping.await {
             elector.give_up(is_clean).await;
         }

@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::Secret;
 use solar_core::credential::{self, Credential, CredentialError};
 use solar_core::object::ObjectName;
 use solar_core::record::RegistryRecord;
-use solar_core::world::{IndexKey, World};
+use solar_core::world::World;
 use solar_core::{grant, host};
 use thiserror::Error;
 
@@ -149,11 +149,7 @@ pub async fn push_secret_credentials(
     base_url: &str,
     repository: &str,
 ) -> Result<Credentials, AccessError> {
-    let named = {
-        let key = IndexKey::Host(secret.namespace.clone(), base_url.into());
-        let world = shared.cache.read();
-        world.registries.by(&key).any(|registry| registry.solar_secret.as_ref() == Some(secret))
-    };
+    let named = credential::is_named_for(&shared.cache.read(), secret, base_url);
     let found = read_secret(shared, secret).await?;
     if !named && found.type_.as_deref() == Some("kubernetes.io/basic-auth") {
         return Err(AccessError::UnboundSecret { secret: secret.clone(), host: base_url.to_owned() });

@@ -21,7 +21,7 @@ use solar_core::world::{Kept, Record as _, World};
 
 use super::finalizers::{ensure, protect, remove_own};
 use super::object::{NoRequest, Pass, PassError, Reconcile, or_keep};
-use super::own::{keep, observe};
+use super::own::{catch_up, keep, observe};
 use super::system::Shared;
 use crate::adapters::kubernetes::{Expect, Namespaced};
 
@@ -108,6 +108,7 @@ impl<K: Binding> Reconcile for BindingKind<K> {
     }
 
     async fn reconcile(pass: &mut Pass<Self>) -> Result<Option<Duration>, PassError> {
+        catch_up::<_, K::Record, K>(pass).await?;
         let Some(mut binding) = observe(pass) else { return Ok(None) };
         let shared = pass.shared.clone();
         if binding.meta().terminating {

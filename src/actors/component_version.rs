@@ -14,7 +14,7 @@ use solar_core::routes::{ActorKind, COMPONENT_VERSION};
 
 use super::finalizers::{ensure, protect, remove_own};
 use super::object::{NoRequest, Pass, PassError, Reconcile};
-use super::own::{OwnWrite, keep};
+use super::own::{OwnWrite, catch_up, keep};
 use super::registry_actor;
 use super::system::Shared;
 use crate::adapters::kubernetes::Expect;
@@ -54,6 +54,7 @@ impl Reconcile for ComponentVersionKind {
     }
 
     async fn reconcile(pass: &mut Pass<Self>) -> Result<Option<Duration>, PassError> {
+        catch_up::<_, _, ComponentVersion>(pass).await?;
         let Some(seen) = observe(pass) else { return Ok(None) };
         take_in_answers(pass);
         let version = seen.version;

@@ -37,7 +37,7 @@ pub trait ObjectAddr: Send + Sync {
     /// Wakes the actor; wakes that are not yet served are as good as one.
     fn wake(&self, cause: Cause) -> Result<(), Undelivered>;
     /// Tells that the watch shows another status than before in `version` of the object.
-    fn show_status(&self, version: u64) -> Result<(), Undelivered>;
+    fn show_status(&self, version: &str) -> Result<(), Undelivered>;
     /// Hands over an answer.
     fn answer(&self, answered: Answered) -> Result<(), Undelivered>;
     /// Lets the actor's pass begin; the slot comes back when it is not taken.

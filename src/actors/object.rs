@@ -7,7 +7,7 @@
 
 use std::any::Any;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -18,10 +18,10 @@ use futures::future::BoxFuture;
 use serde::Serialize;
 use solar_core::artifact::Owner;
 use solar_core::backoff;
-use solar_core::object::{Meta, ObjectName};
+use solar_core::object::ObjectName;
 use solar_core::queue::Queue;
 use solar_core::routes::{ActorKey, ActorKind};
-use solar_core::status_edits::{EditLook, StatusEdits};
+use solar_core::status_edits::{EditLook, ShownStatus, StatusEdits};
 use thiserror::Error;
 use tokio::time::Instant;
 use tracing::Instrument as _;
@@ -282,8 +282,10 @@ impl<R: Reconcile> Pass<R> {
         wanted: &S,
     ) -> Result<Option<K>, ApiError> {
         let written = self.shared.api.write_status::<K, S>(&self.name, expect, stored, wanted).await?;
-        let version = written.as_ref().map(|written| Meta::of(written.meta()).version());
-        self.mail.written.fetch_max(version.unwrap_or_default(), Ordering::AcqRel);
+        if let Some(version) = written.as_ref().and_then(|written| written.meta().resource_version.as_deref())
+        {
+            lock(&self.mail.status).wrote(version);
+        }
         Ok(written)
     }
 
@@ -335,10 +337,8 @@ pub struct ObjectActor<R: Reconcile> {
 struct Mail {
     /// A wake is on its way, so that there is never more than one in the mailbox.
     woken: AtomicBool,
-    /// The newest version of the object in which the watch showed another status than before.
-    shown: AtomicU64,
-    /// The newest version that a status write of the actor made.
-    written: AtomicU64,
+    /// What the watch has shown of the object's status.
+    status: Mutex<ShownStatus>,
 }
 
 /// The address of an object actor, and what keeps its mail short.
@@ -369,12 +369,15 @@ impl<R: Reconcile> ObjectAddr for Handle<R> {
         }
     }
 
-    fn show_status(&self, version: u64) -> Result<(), Undelivered> {
-        // The answer to an own write may still be on its way: the actor looks again when its pass has ended.
-        if version <= self.mail.written.load(Ordering::Acquire) {
-            return Ok(());
+    fn show_status(&self, version: &str) -> Result<(), Undelivered> {
+        {
+            let mut status = lock(&self.mail.status);
+            status.show(version);
+            // The answer to an own write may still be on its way: the actor looks again when its pass has ended.
+            if !status.is_edited() {
+                return Ok(());
+            }
         }
-        self.mail.shown.fetch_max(version, Ordering::AcqRel);
         match self.addr.try_send(StatusShown) {
             // As for wakes.
             Ok(()) | Err(SendError::Full(_)) => Ok(()),
@@ -533,13 +536,11 @@ impl<R: Reconcile> ObjectActor<R> {
 
     /// Asks for a pass where the watch shows a status that somebody else wrote; later, where somebody keeps writing it.
     fn look_at_edits(&mut self) {
-        if self.dirty.is_some() {
+        if self.dirty.is_some() || !lock(&self.mail.status).is_edited() {
             return;
         }
-        self.edits.wrote(self.mail.written.load(Ordering::Acquire));
         let now = self.shared.clock.elapsed();
-        match self.edits.look(self.mail.shown.load(Ordering::Acquire), now) {
-            EditLook::NotNeeded => {}
+        match self.edits.look(now) {
             EditLook::Now => {
                 Shared::count_wake(R::KIND, Cause::Edit);
                 self.dirty = Some(Cause::Edit);
@@ -568,9 +569,9 @@ impl<R: Reconcile> ObjectActor<R> {
         self.phase = Phase::Running;
         let cause = self.dirty.take().unwrap_or(Cause::Request);
         self.last_cause = Some(cause);
-        self.edits.wrote(self.mail.written.load(Ordering::Acquire));
-        let (shown, now) = (self.mail.shown.load(Ordering::Acquire), self.shared.clock.elapsed());
-        self.edits.pass_begins(shown, now, || self.rng.f64());
+        if lock(&self.mail.status).pass_begins() {
+            self.edits.looked(self.shared.clock.elapsed(), self.rng.f64());
+        }
         let mut pass = Pass::<R> {
             name: self.key.object.clone(),
             shared: self.shared.clone(),

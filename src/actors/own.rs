@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use solar_core::overlay::{Own, settle};
+use solar_core::overlay::{Own, is_overdue, settle};
 use solar_core::world::Kept;
 
-use super::object::{Pass, Reconcile};
+use super::object::{Pass, PassError, Reconcile};
+use crate::adapters::kubernetes::Namespaced;
 
 /// A memory that keeps the actor's last write.
 pub trait OwnWrite<R> {
@@ -17,6 +18,28 @@ impl<R> OwnWrite<R> for Option<Own<R>> {
     fn own(&mut self) -> &mut Self {
         self
     }
+}
+
+/// Reads the object again where the watch has not shown the actor's last write for long. Where the store was restored from
+/// a backup it never will, and whatever is written to that version is refused.
+pub async fn catch_up<A, R, K>(pass: &Pass<A>) -> Result<(), PassError>
+where
+    A: Reconcile,
+    A::Memory: OwnWrite<R>,
+    R: Kept + for<'a> From<&'a K>,
+    K: Namespaced,
+{
+    let overdue = {
+        let world = pass.shared.cache.read();
+        is_overdue(R::table(&world).get(&pass.name), pass.memory().own().as_ref(), pass.now())
+    };
+    if overdue {
+        match pass.shared.api.get::<K>(&pass.name).await? {
+            Some(found) => drop(keep(pass, &found)),
+            None => *pass.memory().own() = None,
+        }
+    }
+    Ok(())
 }
 
 /// The object as it is watched, or as this actor has written it while the watch is behind; `None` when it is gone.

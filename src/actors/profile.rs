@@ -17,7 +17,7 @@ use solar_core::world::IndexKey;
 
 use super::finalizers::{ensure, protect, remove_own};
 use super::object::{NoRequest, Pass, PassError, Reconcile, or_keep};
-use super::own::{OwnWrite, keep, observe};
+use super::own::{OwnWrite, catch_up, keep, observe};
 use super::references::{controlled_by, reference};
 use super::system::Shared;
 use crate::adapters::kubernetes::{ApiError, Expect, Problem, Regarding};
@@ -56,6 +56,7 @@ impl Reconcile for ProfileKind {
     }
 
     async fn reconcile(pass: &mut Pass<Self>) -> Result<Option<Duration>, PassError> {
+        catch_up::<_, _, Profile>(pass).await?;
         let Some(mut profile) = observe(pass) else { return Ok(None) };
         take_in_answers(pass, &profile);
         let shared = pass.shared.clone();
@@ -80,8 +81,12 @@ impl Reconcile for ProfileKind {
             or_keep(protect::<Release>(&shared, &release, RELEASE_REF_FINALIZER).await, &mut failed)?;
         }
         let meta = &profile.meta;
-        let hindrances = pass.memory().hindrances.clone();
-        let status = profile::status(&shared.cache.read(), &profile, &hindrances, shared.clock.wall());
+        let status = {
+            let world = shared.cache.read();
+            let hindrances = &mut pass.memory().hindrances;
+            hindrances.look(&world, &profile);
+            profile::status(&world, &profile, hindrances, shared.clock.wall())
+        };
         if let Some(status) = status {
             let expect = Expect { uid: &meta.uid, resource_version: Some(&meta.resource_version) };
             let written = pass.write_status::<Profile, _>(expect, &profile.status, &status).await?;
@@ -106,15 +111,12 @@ fn take_in_answers(pass: &mut Pass<ProfileKind>, profile: &ProfileRecord) {
     let mut memory = pass.memory();
     if memory.uid != profile.meta.uid {
         memory.uid = profile.meta.uid.clone();
-        memory.hindrances.clear();
+        memory.hindrances = Hindrances::default();
     }
     for (from, (answer, _)) in answers {
         match answer {
             Answer::Hindered { uid, hindrance } if uid == profile.meta.uid => {
-                match hindrance {
-                    Some(hindrance) => memory.hindrances.insert(from.object, hindrance),
-                    None => memory.hindrances.remove(&from.object),
-                };
+                memory.hindrances.hear(from.object, hindrance);
             }
             _ => {}
         }
@@ -168,7 +170,8 @@ impl Reconcile for ProfileBindingsKind {
             let done = perform(&pass.shared, &pass.name, order).await;
             let hindrance = match &done {
                 Ok(hindrance) => hindrance.clone(),
-                Err(error) => error.refusal().map(Hindrance::Refused),
+                // An error that is no refusal tells nothing new of what is in the way.
+                Err(error) => error.refusal().map(Hindrance::Refused).or_else(|| told_before(pass, &profile)),
             };
             if let Some(hindrance) = hindrance {
                 hindered.entry(profile.name).or_insert((profile.uid, hindrance));
@@ -185,6 +188,13 @@ impl Reconcile for ProfileBindingsKind {
     fn is_done(_: &Shared, _: &ObjectName, told: &Told) -> bool {
         told.is_empty()
     }
+}
+
+/// What `profile` has been told last.
+fn told_before(pass: &Pass<ProfileBindingsKind>, profile: &Meta) -> Option<Hindrance> {
+    let told = pass.memory();
+    let (uid, hindrance) = told.get(&profile.name)?;
+    (*uid == profile.uid).then(|| hindrance.clone())
 }
 
 /// Tells Profiles what is in the way of their bindings now, where that is news.

@@ -12,7 +12,7 @@ use solar_core::routes::{ActorKind, RELEASE};
 
 use super::finalizers::{ensure, protect, remove_own};
 use super::object::{NoRequest, Pass, PassError, Reconcile, or_keep};
-use super::own::{keep, observe};
+use super::own::{catch_up, keep, observe};
 use super::system::Shared;
 use crate::adapters::kubernetes::Expect;
 
@@ -30,6 +30,7 @@ impl Reconcile for ReleaseKind {
     }
 
     async fn reconcile(pass: &mut Pass<Self>) -> Result<Option<Duration>, PassError> {
+        catch_up::<_, _, Release>(pass).await?;
         let Some(mut release) = observe(pass) else { return Ok(None) };
         let shared = pass.shared.clone();
         // What cannot be held now is tried again, and keeps nobody from reading why.

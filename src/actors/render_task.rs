@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use solar_api::RenderTask;
 use solar_core::artifact::binding_name;
+use solar_core::credential;
 use solar_core::object::ObjectName;
 use solar_core::overlay::{Own, settle};
 use solar_core::record::RenderTaskRecord;
@@ -15,6 +16,7 @@ use solar_core::world::World;
 
 use super::access;
 use super::object::{NoRequest, Pass, PassError, Reconcile};
+use super::own::{OwnWrite, catch_up};
 use super::render_pool;
 use super::system::Shared;
 use crate::adapters::kubernetes::{Expect, Regarding};
@@ -37,6 +39,12 @@ pub struct Memory {
     uid: Box<str>,
 }
 
+impl OwnWrite<RenderTaskRecord> for Memory {
+    fn own(&mut self) -> &mut Option<Own<RenderTaskRecord>> {
+        &mut self.own
+    }
+}
+
 impl Reconcile for RenderTaskKind {
     const KIND: ActorKind = RENDER_TASK;
     type Request = NoRequest;
@@ -48,6 +56,7 @@ impl Reconcile for RenderTaskKind {
     }
 
     async fn reconcile(pass: &mut Pass<Self>) -> Result<Option<Duration>, PassError> {
+        catch_up::<_, _, RenderTask>(pass).await?;
         if current(pass).is_some() {
             take_in_answers(pass);
         }
@@ -116,6 +125,9 @@ fn is_bound(world: &World, task: &RenderTaskRecord) -> bool {
 }
 
 fn surroundings(world: &World, task: &RenderTaskRecord) -> String {
+    if let Some(secret) = task.pushes_by_secret() {
+        return format!("{secret} {}", credential::is_named_for(world, secret, &task.base_url));
+    }
     // A Target's grant counts for the tasks that it owns.
     let kind = if is_owned_by_target(task) { "Target" } else { "RenderTask" };
     access::surroundings(world, kind, &task.meta.name.namespace, task.registry.as_ref())

@@ -122,11 +122,13 @@ impl Ports {
         ca_file: Option<PathBuf>,
         spawner: Spawner,
     ) -> Result<Self, HttpRegistryError> {
-        let registry = HttpRegistry::new(&HttpRegistryOptions { ca_file, ..HttpRegistryOptions::default() })?;
+        let clock = Clock::machine();
+        let registry_options = HttpRegistryOptions { ca_file, ..HttpRegistryOptions::default() };
+        let registry = HttpRegistry::new(&registry_options, clock)?;
         Ok(Self {
             api,
             registry: Arc::new(Retrying::new(Arc::new(registry), rng::seeded(options.seed, "registry"))),
-            clock: Clock::machine(),
+            clock,
             cpu: Cpu::Threads,
             spawner,
         })
@@ -275,7 +277,7 @@ impl Shared {
 
     /// Tells the keeper of a status that the watch shows another one, in `version` of the object. Its own writes lead to
     /// nothing.
-    pub fn tell_of_status(self: &Arc<Self>, keeper: &ActorKey, version: u64) {
+    pub fn tell_of_status(self: &Arc<Self>, keeper: &ActorKey, version: &str) {
         match self.directory.say(self, keeper, |addr| addr.show_status(version)) {
             Ok(()) | Err(Undelivered::Full | Undelivered::Ending | Undelivered::NoSuchKind) => {}
         }

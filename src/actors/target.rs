@@ -119,6 +119,7 @@ impl Reconcile for TargetKind {
     }
 
     async fn reconcile(pass: &mut Pass<Self>) -> Result<Option<Duration>, PassError> {
+        own::catch_up::<_, _, Target>(pass).await?;
         let Some(target) = current(pass) else { return Ok(None) };
         take_in_finding(pass, &target);
         let plan = plan(pass, &target);
@@ -354,21 +355,20 @@ async fn take_steps(
     let mut first_error = Ok(());
     let (mut is_away, mut is_refused) = (false, false);
     let mut failed: Vec<&TargetStep> = Vec::new();
-    // People are told of a step once, when it is taken.
     let mut is_news = false;
     for step in &steps {
-        if let TargetStep::Emit(order) = step {
-            if is_news {
-                pass.shared.events.emit(Regarding::new("Target", &target.meta), order.clone());
-            }
-            continue;
-        }
+        let needs_none = || failed.iter().all(|failed| step.goes_without(failed));
+        let may_go_on = match step {
+            // People are told of a step once, when it is taken.
+            TargetStep::Emit(_) => is_news,
+            TargetStep::WriteStatus(_) => needs_none(),
+            _ => !is_away && needs_none(),
+        };
         is_news = false;
-        let may_go_on = failed.iter().all(|failed| step.goes_without(failed));
-        if !may_go_on || (is_away && !matches!(step, TargetStep::WriteStatus(_))) {
+        if !may_go_on {
             continue;
         }
-        match perform(pass, &target, step.clone()).await {
+        match perform(pass, &target, step).await {
             Ok(Done::Before) => {}
             Ok(Done::Now) => is_news = true,
             Ok(Done::Changed(changed)) => {
@@ -390,7 +390,7 @@ async fn take_steps(
 async fn perform(
     pass: &mut Pass<TargetKind>,
     target: &TargetRecord,
-    step: TargetStep,
+    step: &TargetStep,
 ) -> Result<Done, PassError> {
     match step {
         TargetStep::AddFinalizer => {
@@ -398,29 +398,32 @@ async fn perform(
             return Ok(held.map_or(Done::Now, |held| Done::Changed(keep(pass, &held))));
         }
         TargetStep::WriteStatus(status) => {
-            let written = write_status(pass, target, &status).await?;
+            let written = write_status(pass, target, status).await?;
             return Ok(written.map_or(Done::Now, Done::Changed));
         }
-        TargetStep::ProtectRegistry(registry) => protect_registry(pass, &registry).await?,
+        TargetStep::ProtectRegistry(registry) => protect_registry(pass, registry).await?,
         TargetStep::Bind(order) => return bind(pass, target, order),
-        TargetStep::Unbind { artifact } => unbind(pass, target, &artifact)?,
-        TargetStep::CreateReleaseTask(order) => return create_release_task(pass, target, &order).await,
-        TargetStep::CreateBootstrapTask(order) => return create_bootstrap_task(pass, target, &order).await,
+        TargetStep::Unbind { artifact } => unbind(pass, target, artifact)?,
+        TargetStep::CreateReleaseTask(order) => return create_release_task(pass, target, order).await,
+        TargetStep::CreateBootstrapTask(order) => return create_bootstrap_task(pass, target, order).await,
         TargetStep::LookUpBootstrapHistory { registry, repository } => {
             let now = pass.now();
             let too_early = pass.memory().lookup.as_ref().is_some_and(|failed| now < failed.until);
             if !pass.errand_out && !too_early {
-                let host = pass.shared.cache.read().registries.get(&registry).map(|found| found.host.clone());
-                let errand = look_up(pass.shared.clone(), pass.name.clone(), registry, repository);
+                let host = pass.shared.cache.read().registries.get(registry).map(|found| found.host.clone());
+                let errand =
+                    look_up(pass.shared.clone(), pass.name.clone(), registry.clone(), repository.clone());
                 pass.send_errand(host.as_deref().unwrap_or_default(), errand);
             }
         }
         TargetStep::RequestRender { name, uid, request } => {
-            return request_render(pass, &name, uid, request).await;
+            return request_render(pass, name, uid, request).await;
         }
-        TargetStep::DeleteTask { name, uid } => return delete_task(pass, &name, &uid).await,
+        TargetStep::DeleteTask { name, uid } => return delete_task(pass, name, uid).await,
         TargetStep::RemoveFinalizer => remove_own_finalizer(pass, target).await?,
-        TargetStep::Emit(_) => {}
+        TargetStep::Emit(order) => {
+            pass.shared.events.emit(Regarding::new("Target", &target.meta), order.clone());
+        }
     }
     Ok(Done::Now)
 }
@@ -453,14 +456,14 @@ async fn protect_registry(pass: &Pass<TargetKind>, registry: &ObjectName) -> Res
     Ok(())
 }
 
-fn bind(pass: &Pass<TargetKind>, target: &TargetRecord, order: BindOrder) -> Result<Done, PassError> {
+fn bind(pass: &Pass<TargetKind>, target: &TargetRecord, order: &BindOrder) -> Result<Done, PassError> {
     if !begin(pass, Deed::Bind((order.artifact.clone(), order.registry.clone()))) {
         return Ok(Done::Before);
     }
     let request = ArtifactRequest::Bind {
         owner: owner(target),
-        coordinates: order.coordinates,
-        registry: order.registry,
+        coordinates: order.coordinates.clone(),
+        registry: order.registry.clone(),
         render_task: order.render_task.to_string(),
         reply_to: pass.key(),
     };
@@ -650,15 +653,15 @@ async fn create_task(
 async fn request_render(
     pass: &Pass<TargetKind>,
     name: &Arc<str>,
-    uid: Box<str>,
-    request: Box<str>,
+    uid: &str,
+    request: &str,
 ) -> Result<Done, PassError> {
-    let deed = Deed::RequestRender(uid.clone(), request.clone());
+    let deed = Deed::RequestRender(uid.into(), request.into());
     if !begin(pass, deed.clone()) {
         return Ok(Done::Before);
     }
-    let expect = Expect { uid: &uid, resource_version: None };
-    let change = json!({ "metadata": { "annotations": { RENDER_REQUEST_ANNOTATION: &*request } } });
+    let expect = Expect { uid, resource_version: None };
+    let change = json!({ "metadata": { "annotations": { RENDER_REQUEST_ANNOTATION: request } } });
     match pass.shared.api.merge::<RenderTask>(&pass.name.sibling(name.clone()), expect, change).await {
         Ok(_) => Ok(Done::Now),
         Err(error) => {

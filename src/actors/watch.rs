@@ -237,7 +237,7 @@ impl Stream {
                 let leads = self.shared.leads();
                 let (concerned, keeper) = self.shared.cache.apply(R::from(&object), live && leads);
                 if let Some(keeper) = keeper.filter(|keeper| leads && !concerned.contains(keeper)) {
-                    self.shared.tell_of_status(&keeper, meta.version());
+                    self.shared.tell_of_status(&keeper, &meta.resource_version);
                 }
                 self.shared.wake_all(&concerned, Cause::Change);
             }

@@ -279,6 +279,11 @@ fn every_answer_of_a_registry_ends_in_its_row_and_is_asked_for_once() {
                 &[("retry-after", "3600")][..],
                 "429: too many requests; it asks to be left alone for 3600 s",
             ),
+            (
+                429,
+                &[("retry-after", "Fri, 31 Dec 2100 23:59:59 GMT")][..],
+                "429: too many requests; it asks to be left alone for ",
+            ),
             (429, &[][..], "429: too many requests"),
             (500, &[][..], "500"),
             (503, &[][..], "503"),

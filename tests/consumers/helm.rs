@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::{Value, json};
+use solar_controller::adapters::clock::Clock;
 use solar_controller::adapters::oci::{
     Artifact, Endpoint, HttpRegistry, HttpRegistryOptions, OciRegistry as _,
 };
@@ -68,7 +69,7 @@ impl Helm {
 /// Pushes a chart as the controller does; returns what helm calls it.
 async fn push(registry: &Registry, chart: &RenderedChart) -> String {
     rustls::crypto::ring::default_provider().install_default().ok();
-    let client = HttpRegistry::new(&HttpRegistryOptions::default()).unwrap();
+    let client = HttpRegistry::new(&HttpRegistryOptions::default(), Clock::machine()).unwrap();
     let artifact = Artifact::chart(chart.config.clone(), chart.tgz.clone(), &chart.annotations);
     let repository = format!("fleet/{}", chart.name);
     let endpoint = Endpoint::anonymous(registry.host(), true);

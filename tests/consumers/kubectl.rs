@@ -9,6 +9,7 @@ use std::thread;
 use std::time::Instant;
 
 use serde_json::{Value, json};
+use solar_controller::adapters::clock::Clock;
 use solar_controller::adapters::oci::{HttpRegistry, HttpRegistryOptions};
 use solar_controller::dev::push_descriptor;
 use test_bed::{ADMIN, Cluster, DEADLINE, EXAMPLE_USERS, Generation, Guarded, Process, Registry, wait_until};
@@ -179,7 +180,7 @@ impl World {
         rustls::crypto::ring::default_provider().install_default().ok();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let pushed = async {
-            let client = HttpRegistry::new(&HttpRegistryOptions::default()).unwrap();
+            let client = HttpRegistry::new(&HttpRegistryOptions::default(), Clock::machine()).unwrap();
             push_descriptor(&client, &self.registry).await
         };
         runtime.block_on(pushed).unwrap();

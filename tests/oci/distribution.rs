@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use solar_controller::adapters::clock::Clock;
 use solar_controller::adapters::oci::{
     Artifact, DeleteOutcome, Endpoint, HttpRegistry, HttpRegistryOptions, OciErrorKind, OciRegistry,
     Reference, UntagError, UntagOutcome, UntagProgress, UntagRequest, untag,
@@ -216,7 +217,8 @@ async fn a_private_ca_is_trusted_when_it_is_named_and_not_otherwise() {
 fn knows(authority: &Authority) -> HttpRegistry {
     rustls::crypto::ring::default_provider().install_default().ok();
     let ca_file = Some(authority.certificate.clone());
-    HttpRegistry::new(&HttpRegistryOptions { ca_file, timeouts: patient() }).expect("a client")
+    HttpRegistry::new(&HttpRegistryOptions { ca_file, timeouts: patient() }, Clock::machine())
+        .expect("a client")
 }
 
 /// A client that the registry port could be if its library could show a certificate.

@@ -1,6 +1,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use solar_controller::adapters::clock::Clock;
 use solar_controller::adapters::oci::{
     Endpoint, HttpRegistry, HttpRegistryError, HttpRegistryOptions, OciErrorKind, OciRegistry, Operation,
     Reference, Retrying, Timeouts,
@@ -245,7 +246,7 @@ fn a_bad_ca_file_is_refused_by_name() {
         rustls::crypto::ring::default_provider().install_default().ok();
         let options =
             HttpRegistryOptions { ca_file: Some(path.to_owned()), ..HttpRegistryOptions::default() };
-        HttpRegistry::new(&options).err()
+        HttpRegistry::new(&options, Clock::machine()).err()
     };
     assert!(matches!(build(&garbage), Some(HttpRegistryError::ParseCa { path }) if path == garbage));
     let missing = folder.path().join("missing.pem");

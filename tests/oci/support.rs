@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use solar_controller::adapters::clock::Clock;
 use solar_controller::adapters::oci::{
     Artifact, Credentials, Endpoint, HttpRegistry, HttpRegistryOptions, OciRegistry, Timeouts,
 };
@@ -80,7 +81,7 @@ pub async fn listen(store: &RegistryStore, server: &mut JoinSet<()>) -> String {
 /// A real client; installs the TLS provider as the program does at its start.
 pub fn http_client(timeouts: Timeouts) -> HttpRegistry {
     rustls::crypto::ring::default_provider().install_default().ok();
-    HttpRegistry::new(&HttpRegistryOptions { ca_file: None, timeouts }).expect("a client")
+    HttpRegistry::new(&HttpRegistryOptions { ca_file: None, timeouts }, Clock::machine()).expect("a client")
 }
 
 /// Limits that no loaded machine reaches.

@@ -444,6 +444,38 @@ fn a_profile_whose_bindings_are_refused_says_so_with_the_mend_until_they_are_not
 }
 
 #[test]
+fn a_profile_with_many_hindered_bindings_has_nothing_to_add_in_the_next_process() {
+    on_paused_time(|| async {
+        let mut sim = scene::ready().await;
+        let targets: Vec<_> = (0..12).map(|number| format!("t{number}")).collect();
+        sim.server.install(profile("canary", "web", json!({ "ring": "canary" }))).unwrap();
+        until_says(&sim, "Profile", "canary", "Ready", "True Bound").await;
+        let uid = sim.server.get_object("Profile", "fleet", "canary").unwrap()["metadata"]["uid"].clone();
+        for target in &targets {
+            let named = ObjectName::new("fleet", target.as_str());
+            let name = solar_core::names::profile_binding("canary", uid.as_str().unwrap(), &named);
+            let spec = json!({ "targetRef": { "name": "elsewhere" }, "releaseRef": { "name": "web" } });
+            sim.server.install(object("ReleaseBinding", "fleet", &name, spec)).unwrap();
+            install_labelled(&sim, target, "canary");
+        }
+        let message = |sim: &Simulation| sim.condition("Profile", "fleet", "canary", "Ready").unwrap().2;
+        sim.until("all are counted", |sim| message(sim).ends_with("so it is with 11 more Targets")).await;
+        scene::pass(Duration::from_secs(120)).await;
+        let version = |sim: &Simulation| {
+            let profile = sim.server.get_object("Profile", "fleet", "canary").unwrap();
+            profile["metadata"]["resourceVersion"].clone()
+        };
+        let before = (version(&sim), told(&sim, "NameCollision"));
+        for process in ["next", "one more"] {
+            scene::kill_and_start(&mut sim, "controller", process, crate::support::options());
+            scene::pass(Duration::from_secs(120)).await;
+            assert_eq!((version(&sim), told(&sim, "NameCollision")), before, "{process}");
+        }
+        sim.shut_down().await;
+    });
+}
+
+#[test]
 fn a_profile_says_once_that_a_stranger_has_the_name_of_its_binding_and_makes_its_own_when_that_has_gone() {
     on_paused_time(|| async {
         let mut sim = scene::ready().await;

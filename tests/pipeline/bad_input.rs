@@ -270,6 +270,47 @@ fn a_tasks_own_basic_auth_secret_goes_only_to_the_host_whose_registry_names_it()
 }
 
 #[test]
+fn a_task_with_a_secret_of_its_own_goes_on_at_once_when_a_registry_names_the_secret() {
+    on_paused_time(|| async {
+        let sim = with_examples(|_| {});
+        sim.until("all Targets are ready", Simulation::all_ready).await;
+        let secret = json!({
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": { "name": "own", "namespace": "fleet" },
+            "type": "kubernetes.io/basic-auth",
+            "stringData": { "username": "solar", "password": "solar-dev" },
+        });
+        sim.server.install(secret).unwrap();
+        let mut task =
+            sim.server.objects("RenderTask").find(|task| task["spec"]["type"] == "release").unwrap();
+        task["metadata"] = json!({ "name": "by-hand", "namespace": "fleet" });
+        task["status"] = json!({});
+        let spec = task["spec"].as_object_mut().unwrap();
+        spec.remove("registryRef");
+        spec.insert("pushSecretRef".to_owned(), json!({ "name": "own" }));
+        spec.insert("repository".to_owned(), json!("fleet/by-hand"));
+        sim.server.install(task).unwrap();
+        // Long enough for the waits between its attempts to have grown to minutes.
+        tokio::time::sleep(std::time::Duration::from_secs(1_800)).await;
+        let (status, _, message) = sim.condition("RenderTask", "fleet", "by-hand", "JobFailed").unwrap();
+        assert_eq!(status, "True");
+        assert!(
+            message.contains("Secret fleet/own") && message.contains("create such a Registry"),
+            "{message}"
+        );
+        let [_, mut registry, ..] = second_registry("solar-dev");
+        registry["metadata"]["namespace"] = json!("fleet");
+        registry["spec"]["solarSecretRef"] = json!({ "name": "own" });
+        sim.server.install(registry).unwrap();
+        tokio::time::sleep(std::time::Duration::from_secs(3)).await;
+        let succeeded = sim.condition("RenderTask", "fleet", "by-hand", "JobSucceeded");
+        assert!(succeeded.is_some_and(|(status, ..)| status == "True"), "{}", sim.describe());
+        sim.shut_down().await;
+    });
+}
+
+#[test]
 fn a_failed_look_for_earlier_versions_that_is_not_wanted_any_more_is_no_busy_loop() {
     on_paused_time(|| async {
         let sim = with_examples(|_| {});

@@ -13,7 +13,7 @@ use kube_embedded::{Fault, FaultPlan, FaultRule, Server, Verb};
 use serde_json::{Value, json};
 use solar_controller::actors::pass::{PassHandle, Spawner};
 use solar_controller::adapters::clock::Clock;
-use solar_controller::adapters::kubernetes::{Elector, LeaseName, Wanted, bounded};
+use solar_controller::adapters::kubernetes::{Candidacy, Elector, LeaseName, bounded};
 use solar_controller::adapters::leadership::Leadership;
 use solar_controller::adapters::rng;
 use solar_core::lease::LeaseTimes;
@@ -73,7 +73,7 @@ impl Halt {
 struct Process {
     actor: String,
     lead: Leadership,
-    wanted: Wanted,
+    candidacy: Candidacy,
     halt: Halt,
     /// Killed when it is dropped.
     running: PassHandle<()>,
@@ -82,7 +82,7 @@ struct Process {
 impl Process {
     fn start(server: &Server, number: usize) -> Self {
         let actor = format!("process-{number}");
-        let (lead, wanted, halt) = (Leadership::leased(), Wanted::default(), Halt::default());
+        let (lead, candidacy, halt) = (Leadership::leased(), Candidacy::default(), Halt::default());
         let mut elector = Elector::new(
             bounded(server.service_for(&actor), "system"),
             LeaseName { namespace: "system".to_owned(), name: "controller".to_owned() },
@@ -91,14 +91,14 @@ impl Process {
             Clock::machine(),
             lead.clone(),
         );
-        let wants = wanted.clone();
+        let wants = candidacy.clone();
         let life = async move {
             if elector.take(&wants, drop).await.is_some() && elector.keep(&wants).await.is_none() {
                 elector.give_up(|| true).await;
             }
         };
         let running = Spawner::default().spawn_pass("elector", halt.clone().over(life));
-        Self { actor, lead, wanted, halt, running }
+        Self { actor, lead, candidacy, halt, running }
     }
 }
 
@@ -177,7 +177,7 @@ impl Election {
                 self.processes.remove(one);
             }
             9 | 10 => {
-                process.wanted.no_longer();
+                process.candidacy.withdraw();
                 self.note(format_args!("{actor} is to end"));
             }
             11 => {
@@ -268,7 +268,7 @@ fn given_up_in_spite_of(fault: Fault) {
         while renewals(&election) == before {
             election.pass(LOOK).await;
         }
-        election.processes[0].wanted.no_longer();
+        election.processes[0].candidacy.withdraw();
         election.change("PATCH", json!({ "metadata": { "labels": { "touched": "yes" } } })).await;
         election.pass(Duration::from_secs(6)).await;
         assert!(election.processes[0].running.stopper().is_finished());
@@ -335,7 +335,7 @@ fn who_is_told_to_end_while_it_looks_does_not_take_the_lease() {
         election.server.add_fault(FaultRule::new(slow).resource("leases").verb(Verb::Get).times(1));
         election.start();
         election.pass(Duration::from_secs(1)).await;
-        election.processes[0].wanted.no_longer();
+        election.processes[0].candidacy.withdraw();
         election.pass(Duration::from_secs(4)).await;
         assert!(election.processes[0].running.stopper().is_finished());
         assert!(election.server.get_object("Lease", "system", "controller").is_none());
@@ -360,11 +360,11 @@ fn who_cannot_look_at_the_lease_says_so_until_it_can() {
             Clock::machine(),
             Leadership::leased(),
         );
-        let wanted = Wanted::default();
+        let candidacy = Candidacy::default();
         let looks = {
-            let (told, wanted) = (told.clone(), wanted.clone());
+            let (told, candidacy) = (told.clone(), candidacy.clone());
             let tell = move |problem: Option<String>| told.lock().unwrap().push(problem);
-            async move { elector.take(&wanted, tell).await.is_some() }
+            async move { elector.take(&candidacy, tell).await.is_some() }
         };
         let looks = Spawner::default().spawn_pass("looks", looks);
         tokio::time::sleep(Duration::from_secs(5)).await;

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::fs;
 
 use serde_json::{Value, json};
+use solar_controller::adapters::clock::Clock;
 use solar_controller::adapters::oci::{
     Credentials, Endpoint, HttpRegistry, HttpRegistryOptions, OciRegistry as _, Timeouts,
 };
@@ -37,7 +38,7 @@ fn ready(
     let timeouts = Timeouts { read: PATIENCE, write: PATIENCE };
     let client = {
         let _inside = world.runtime.enter();
-        HttpRegistry::new(&HttpRegistryOptions { ca_file: None, timeouts }).unwrap()
+        HttpRegistry::new(&HttpRegistryOptions { ca_file: None, timeouts }, Clock::machine()).unwrap()
     };
     let real = Real { world, registry, program, client };
     real.until("all Targets are ready", || real.world.all_ready());

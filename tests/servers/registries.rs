@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
+use solar_controller::adapters::clock::Clock;
 use solar_controller::adapters::oci::{
     Credentials, Endpoint, HttpRegistry, HttpRegistryOptions, OciRegistry as _, Reference, Timeouts,
 };
@@ -47,7 +48,7 @@ impl Site {
         rustls::crypto::ring::default_provider().install_default().ok();
         let ca_file = authority.as_ref().map(|authority| authority.certificate.clone());
         let timeouts = Timeouts { read: PATIENCE, write: PATIENCE };
-        let looker = HttpRegistry::new(&HttpRegistryOptions { ca_file, timeouts }).unwrap();
+        let looker = HttpRegistry::new(&HttpRegistryOptions { ca_file, timeouts }, Clock::machine()).unwrap();
         Some(Self { world, registry, authority, looker, looks_at: host })
     }
 

@@ -68,10 +68,7 @@ fn lost_tags(world: &World) -> Vec<String> {
     for artifact in objects(world, "RenderArtifact") {
         let (namespace, name) = name_of(&artifact);
         let digest = text(&artifact, "/status/digest");
-        if digest.is_empty()
-            || is_terminating(&artifact)
-            || !bound.contains(&(namespace.to_owned(), name.to_owned()))
-        {
+        if digest.is_empty() || !bound.contains(&(namespace.to_owned(), name.to_owned())) {
             continue;
         }
         let (host, repository, tag) = (
@@ -147,6 +144,7 @@ pub fn explained(world: &World) -> Result<(), String> {
         }
     }
     versions_say_what_is_true(world)?;
+    tags_are_the_artifacts(world)?;
     profiles_bind_what_they_select(world)
 }
 
@@ -171,14 +169,8 @@ fn versions_say_what_is_true(world: &World) -> Result<(), String> {
         let component = text(version, "/spec/componentRef/name");
         let component = world.server.get_object("Component", namespace, component);
         let component = component.filter(|component| !is_terminating(component));
-        let held = |object: &Value, finalizer: &str| {
-            let finalizers = object["metadata"]["finalizers"].as_array();
-            finalizers.is_some_and(|held| {
-                held.iter().any(|held| held.as_str().is_some_and(|held| held.ends_with(finalizer)))
-            })
-        };
-        if !held(version, "componentversion-finalizer")
-            || component.is_some_and(|component| !held(&component, "component-ref"))
+        if !is_held(version, "componentversion-finalizer")
+            || component.is_some_and(|component| !is_held(&component, "component-ref"))
         {
             return Err(format!("ComponentVersion {namespace}/{name} or its Component is not held"));
         }
@@ -225,78 +217,129 @@ fn holds(world: &World, host: &str, repository: &str, tag: &str, digest: &str) -
     }
 }
 
-/// Whether somebody else has to do something before the Target can be Ready.
+/// Whether somebody else has to do something before the Target can be Ready, and the Target says just that.
 fn is_a_reason(world: &World, target: &Value, reason: &str, message: &str) -> Result<(), String> {
-    if message.is_empty() {
-        return Err(format!("Target {:?} does not say why it is not ready: {reason}", name_of(target)));
-    }
-    let exists = |kind: &str, namespace: &str, name: &str| {
-        world.server.get_object(kind, namespace, name).is_some_and(|object| !is_terminating(&object))
+    let causes = causes(world, target);
+    let is_said = |cause: &Cause| {
+        cause.reasons.contains(&reason) && cause.says.iter().all(|word| message.contains(word))
     };
+    if causes.iter().any(is_said) {
+        Ok(())
+    } else {
+        Err(format!("Target {:?} says {reason}: {message}, which is none of {causes:?}", name_of(target)))
+    }
+}
+
+/// What keeps a Target from being Ready, and how it says so.
+#[derive(Debug)]
+struct Cause {
+    reasons: &'static [&'static str],
+    says: Vec<String>,
+}
+
+/// The causes for which this Target may not be Ready. The first that keeps everything else from being done is the only
+/// one.
+fn causes(world: &World, target: &Value) -> Vec<Cause> {
+    let only = |reasons, says: Vec<String>| vec![Cause { reasons, says }];
     let (namespace, name) = name_of(target);
-    let registry_namespace = match text(target, "/spec/renderRegistryRef/namespace") {
-        "" => namespace,
-        named => named,
-    };
-    let registry = text(target, "/spec/renderRegistryRef/name");
-    let grant =
-        registry_namespace == namespace || exists("ReferenceGrant", registry_namespace, "teams-use-charts");
-    let host = world.server.get_object("Registry", registry_namespace, registry);
-    let host = host.map(|registry| text(&registry, "/spec/hostname").to_owned()).unwrap_or_default();
-    // One that is on its way out serves until it is gone.
-    let there = !host.is_empty();
-    let stays = exists("Registry", registry_namespace, registry);
-    if !grant || !there {
-        let said = ["NotGranted", "NotFound"].contains(&reason);
-        return if said {
-            Ok(())
-        } else {
-            Err(format!("{registry} cannot be used, but: {reason}: {message}"))
-        };
+    let (registry_namespace, registry) = referred(target, "/spec/renderRegistryRef");
+    if registry_namespace != namespace
+        && !exists(world, "ReferenceGrant", registry_namespace, "teams-use-charts")
+    {
+        return only(&["NotGranted"], vec![format!("{registry_namespace}/{registry}")]);
     }
-    if !stays || !exists("Secret", registry_namespace, "push") {
-        return Ok(());
+    if !is_usable(world, "Registry", registry_namespace, registry, "registry-ref") {
+        return only(&["NotFound"], vec![format!("{registry_namespace}/{registry}")]);
     }
     let bindings: Vec<_> = objects(world, "ReleaseBinding")
         .into_iter()
         .filter(|binding| name_of(binding).0 == namespace && text(binding, "/spec/targetRef/name") == name)
         .collect();
     if bindings.is_empty() {
-        return (reason == "NoReleaseBindings").then_some(()).ok_or_else(|| format!("{reason}: {message}"));
+        return only(&["NoReleaseBindings"], vec!["No ReleaseBinding names this Target".to_owned()]);
     }
-    let missing_release = bindings.iter().any(|binding| {
-        let release = text(binding, "/spec/releaseRef/name");
-        let Some(release) = world.server.get_object("Release", namespace, release) else { return true };
-        let version_namespace = match text(&release, "/spec/componentVersionRef/namespace") {
-            "" => namespace,
-            named => named,
-        };
-        is_terminating(&release)
-            || !exists(
-                "ComponentVersion",
-                version_namespace,
-                text(&release, "/spec/componentVersionRef/name"),
-            )
-            || (version_namespace != namespace
-                && !exists("ReferenceGrant", version_namespace, "team-a-uses-versions"))
-    });
-    let missing_registry = objects(world, "RegistryBinding").iter().any(|binding| {
-        name_of(binding).0 == namespace
-            && text(binding, "/spec/targetRef/name") == name
-            && !exists("Registry", namespace, text(binding, "/spec/registryRef/name"))
-    });
-    // An artifact whose tag cannot be deleted holds up whoever wants that tag again.
-    let stuck_artifact = objects(world, "RenderArtifact").iter().any(|artifact| {
-        is_terminating(artifact)
-            && condition(artifact, "OCICleanup").is_some_and(|c| text(c, "/status") == "False")
-    });
+    let mut missing: Vec<_> =
+        bindings.iter().filter_map(|binding| missing_of_release(world, binding)).collect();
+    missing.extend(
+        objects(world, "RegistryBinding")
+            .iter()
+            .filter(|binding| {
+                name_of(binding).0 == namespace && text(binding, "/spec/targetRef/name") == name
+            })
+            .map(|binding| text(binding, "/spec/registryRef/name"))
+            .filter(|registry| !is_usable(world, "Registry", namespace, registry, "registry-ref"))
+            .map(|registry| format!("Registry {namespace}/{registry} of RegistryBinding")),
+    );
+    if !missing.is_empty() {
+        return only(&["MissingDependencies"], missing);
+    }
     // Whatever ends the process three times is not tried a fourth time: a person has to ask.
-    let given_up = message.contains("attempts ended without a result");
-    if given_up || missing_release || missing_registry || (reason == "Pending" && stuck_artifact) {
-        Ok(())
-    } else {
-        Err(format!("Target {namespace}/{name} could be ready, but is not: {reason}: {message}"))
+    let given_up = "attempts ended without a result".to_owned();
+    only(&["ReleaseFailed", "Failed"], vec![given_up])
+}
+
+/// What a ReleaseBinding misses, in the Target's words.
+fn missing_of_release(world: &World, binding: &Value) -> Option<String> {
+    let (namespace, release) = (name_of(binding).0, text(binding, "/spec/releaseRef/name"));
+    let Some(found) = world.server.get_object("Release", namespace, release) else {
+        return Some(format!("Release {namespace}/{release} of ReleaseBinding"));
+    };
+    let (there, version) = referred(&found, "/spec/componentVersionRef");
+    let granted = there == namespace || exists(world, "ReferenceGrant", there, "team-a-uses-versions");
+    let usable = is_usable(world, "ComponentVersion", there, version, "componentversion-ref");
+    (!granted || !usable)
+        .then(|| format!("ComponentVersion {there}/{version} of Release {namespace}/{release}"))
+}
+
+/// Namespace and name that a reference of `object` stands for.
+fn referred<'a>(object: &'a Value, path: &str) -> (&'a str, &'a str) {
+    let reference = object.pointer(path).unwrap_or(&Value::Null);
+    match text(reference, "/namespace") {
+        "" => (name_of(object).0, text(reference, "/name")),
+        named => (named, text(reference, "/name")),
     }
+}
+
+fn exists(world: &World, kind: &str, namespace: &str, name: &str) -> bool {
+    world.server.get_object(kind, namespace, name).is_some_and(|object| !is_terminating(&object))
+}
+
+/// Whether an object can be depended on: one that is on its way out serves until it is gone, if it is held.
+fn is_usable(world: &World, kind: &str, namespace: &str, name: &str, finalizer: &str) -> bool {
+    let object = world.server.get_object(kind, namespace, name);
+    object.is_some_and(|object| !is_terminating(&object) || is_held(&object, finalizer))
+}
+
+fn is_held(object: &Value, finalizer: &str) -> bool {
+    let finalizers = object["metadata"]["finalizers"].as_array();
+    finalizers.is_some_and(|held| {
+        held.iter().any(|held| held.as_str().is_some_and(|held| held.ends_with(finalizer)))
+    })
+}
+
+/// The tags of the registries are those that the artifacts state, with the digests that they state. An artifact whose
+/// chart was never pushed states none.
+fn tags_are_the_artifacts(world: &World) -> Result<(), String> {
+    let artifacts = objects(world, "RenderArtifact");
+    let stated = artifacts.iter().map(|artifact| {
+        let part = |path| text(artifact, path);
+        let (host, repository, tag) = (part("/spec/baseURL"), part("/spec/repository"), part("/spec/tag"));
+        (format!("{host}/{repository}:{tag}"), part("/status/digest").to_owned())
+    });
+    let stated: BTreeSet<_> = stated.filter(|(_, digest)| !digest.is_empty()).collect();
+    let stores = world.registries.stores.iter();
+    let held = stores.flat_map(|(host, store)| {
+        store.all_tags().into_iter().map(move |((repository, tag), digest)| {
+            (format!("{host}/{repository}:{tag}"), digest.as_str().to_owned())
+        })
+    });
+    let held: BTreeSet<_> = held.collect();
+    if held == stated {
+        return Ok(());
+    }
+    let (tags, artifacts): (Vec<_>, Vec<_>) =
+        (held.difference(&stated).collect(), stated.difference(&held).collect());
+    Err(format!("tags that no artifact states: {tags:?}; artifacts without their tag: {artifacts:?}"))
 }
 
 /// Finalizers of ours on objects that nobody refers to any more.
@@ -332,10 +375,8 @@ pub fn idle_finalizers(world: &World) -> Vec<String> {
             .collect();
         idle.extend(objects(world, kind).iter().filter_map(|object| {
             let (namespace, name) = name_of(object);
-            let held = object["metadata"]["finalizers"].as_array().is_some_and(|finalizers| {
-                finalizers.iter().any(|held| held.as_str().is_some_and(|held| held.ends_with(finalizer)))
-            });
-            let is_idle = held && !referred.contains(&(namespace.to_owned(), name.to_owned()));
+            let is_idle =
+                is_held(object, finalizer) && !referred.contains(&(namespace.to_owned(), name.to_owned()));
             is_idle.then(|| format!("{finalizer} on {kind} {namespace}/{name}"))
         }));
     }
@@ -391,9 +432,7 @@ pub fn all_ready(world: &World) -> Result<(), String> {
             return Err(format!("RenderArtifact {namespace}/{name} is there for nobody"));
         }
     }
-    let tags: usize = world.registries.stores.values().map(|store| store.all_tags().len()).sum();
-    let artifacts = world.server.count("RenderArtifact");
-    if tags == artifacts { Ok(()) } else { Err(format!("{tags} tags for {artifacts} artifacts")) }
+    tags_are_the_artifacts(world)
 }
 
 /// No object of ours, no tag.

@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 use trace::Keep;
 
 /// Seeds that every run of the tests goes through; one that found a fault stays here.
-const SEEDS: &[u64] = &[2, 4, 5, 7, 11, 15, 18, 22];
+const SEEDS: &[u64] = &[2, 4, 5, 7, 11, 15, 18, 22, 36];
 /// The seed whose trace is compared.
 const REPLAYED: u64 = 5;
 

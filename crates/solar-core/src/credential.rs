@@ -11,6 +11,8 @@ use k8s_openapi::api::core::v1::Secret;
 use serde_json::{Map, Value};
 
 use crate::host;
+use crate::object::ObjectName;
+use crate::world::{IndexKey, World};
 
 const DOCKER_CONFIG_TYPE: &str = "kubernetes.io/dockerconfigjson";
 const DOCKER_CONFIG_KEY: &str = ".dockerconfigjson";
@@ -120,6 +122,12 @@ pub enum Fault {
         "the host's entry in \"auths\" holds neither \"auth\" nor \"username\" and \"password\" nor \"identitytoken\""
     )]
     NoCredential,
+}
+
+/// Whether a Registry in the namespace of `secret` says that the Secret is for `host`.
+pub fn is_named_for(world: &World, secret: &ObjectName, host: &str) -> bool {
+    let key = IndexKey::Host(secret.namespace.clone(), host.into());
+    world.registries.by(&key).any(|registry| registry.solar_secret.as_ref() == Some(secret))
 }
 
 /// The credentials of `secret` for `repository` on `host`, which is normalised.

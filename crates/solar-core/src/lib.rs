@@ -10,7 +10,7 @@
 //! | [`grant`], [`pull_secret`], [`selector`], [`resolver`] | which releases reach a Target, and with which pull secrets |
 //! | [`condition`], [`status_edits`] | how a condition changes, and when a status that somebody else wrote is put right |
 //! | [`credential`] | which credentials a Secret holds for a host |
-//! | [`backoff`], [`schedule`] | how long to wait after a failure, and when something is looked at again and again |
+//! | [`backoff`], [`retry_after`], [`schedule`] | how long to wait after a failure, and when something is looked at again and again |
 //! | [`target`] | what a Target needs next |
 //! | [`artifact`] | what a RenderArtifact's actor answers and does |
 //! | [`render_task`], [`admission`] | when a chart is rendered, and who gets a render slot |
@@ -46,6 +46,7 @@ pub mod record;
 pub mod release;
 pub mod render_task;
 pub mod resolver;
+pub mod retry_after;
 pub mod routes;
 pub mod schedule;
 pub mod selector;

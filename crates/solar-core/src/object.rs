@@ -105,11 +105,6 @@ pub struct Revision {
 }
 
 impl Meta {
-    /// The resource version as a number, which grows with each write on every API server that exists; 0 where it is none.
-    pub fn version(&self) -> u64 {
-        self.resource_version.parse().unwrap_or_default()
-    }
-
     /// Which spec this is.
     pub fn revision(&self) -> Revision {
         Revision { uid: self.uid.clone(), generation: self.generation }

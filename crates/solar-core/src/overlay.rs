@@ -54,6 +54,20 @@ pub fn settle<R: Record>(watched: Option<&Arc<R>>, own: &mut Option<Own<R>>) -> 
     }
 }
 
+/// How long own writes may be ahead of the watch before they are read again.
+pub const WATCH_LAG: Duration = Duration::from_secs(30);
+
+/// Whether the watch has not shown what is known by own deed for so long that the API server is to be asked: it never will
+/// where the store was restored from an older backup.
+pub fn is_overdue<R: Record>(watched: Option<&Arc<R>>, own: Option<&Own<R>>, now: Moment) -> bool {
+    match (watched, own) {
+        (Some(watched), Some(Own::Present { record, since })) => {
+            now >= *since + WATCH_LAG && !caught_up(watched.meta(), record.meta())
+        }
+        _ => false,
+    }
+}
+
 /// Whether `watched` is at least as new as `own`.
 ///
 /// Resource versions are numbers on every API server that exists; where they are not, only equality proves anything.

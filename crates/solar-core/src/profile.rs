@@ -99,8 +99,58 @@ impl Hindrance {
     }
 }
 
-/// What a Profile has been told, by Target.
-pub type Hindrances = BTreeMap<ObjectName, Hindrance>;
+/// What a Profile knows of what is in the way of its bindings.
+#[derive(Debug, Default)]
+pub struct Hindrances {
+    /// What it was told, by Target.
+    known: BTreeMap<ObjectName, Hindrance>,
+    /// Targets whose bindings collide, which are told of first.
+    collisions: BTreeSet<ObjectName>,
+    /// Targets that may still be unbound, and of which nothing is known: an earlier process may have spoken of them. `None`:
+    /// nobody has looked for any yet.
+    unheard: Option<BTreeSet<ObjectName>>,
+}
+
+impl Hindrances {
+    /// What is in the way of the binding of `target` now; `None`: nothing any more.
+    pub fn hear(&mut self, target: ObjectName, hindrance: Option<Hindrance>) {
+        self.collisions.remove(&target);
+        let Some(hindrance) = hindrance else {
+            let was_known = self.known.remove(&target).is_some();
+            if let Some(unheard) = self.unheard.as_mut().filter(|_| was_known) {
+                // Its binding may not be seen yet.
+                unheard.insert(target);
+            }
+            return;
+        };
+        if let Some(unheard) = &mut self.unheard {
+            unheard.remove(&target);
+        }
+        if matches!(hindrance, Hindrance::NameCollision(_)) {
+            self.collisions.insert(target.clone());
+        }
+        self.known.insert(target, hindrance);
+    }
+
+    /// Finds out whether there are Targets to hear of: walks those that `profile` may select once, where the stored
+    /// condition speaks of hindrances, and later looks at one after the other.
+    pub fn look(&mut self, world: &World, profile: &ProfileRecord) {
+        let known = &self.known;
+        let unheard = self.unheard.get_or_insert_with(|| match said_before(profile) {
+            Some(_) => unbound(world, profile).filter(|name| !known.contains_key(name)).collect(),
+            None => BTreeSet::new(),
+        });
+        while unheard.first().is_some_and(|name| !is_unbound(world, profile, name)) {
+            unheard.pop_first();
+        }
+    }
+
+    /// The one that is told of, and how many others there are: a collision first, and the Target of the lowest name.
+    fn first(&self) -> Option<(&Hindrance, usize)> {
+        let target = self.collisions.first().or_else(|| self.known.keys().next())?;
+        Some((self.known.get(target)?, self.known.len() - 1))
+    }
+}
 
 /// The namespaces whose Targets the Profiles of `namespace` may select: their own, and those that grant it.
 pub fn scope(world: &World, namespace: &Arc<str>) -> BTreeSet<Arc<str>> {
@@ -262,19 +312,21 @@ fn ready(world: &World, profile: &ProfileRecord, hindrances: &Hindrances) -> Wan
         );
         return Wanted::no(reason::TYPE, reason::RELEASE_NOT_FOUND, message);
     }
-    if let Some(wanted) = hindered(hindrances).or_else(|| still_hindered(world, profile)) {
+    if let Some(wanted) = hindered(profile, hindrances) {
         return wanted;
     }
     let message = format!("The selected Targets are bound to Release {}", profile.release);
     Wanted::yes(reason::TYPE, reason::BOUND, message)
 }
 
-/// What is said of hindrances: a collision first, and the Target of the lowest name.
-fn hindered(hindrances: &Hindrances) -> Option<Wanted> {
-    let mut all: Vec<&Hindrance> = hindrances.values().collect();
-    all.sort_by_key(|hindrance| matches!(hindrance, Hindrance::Refused(_)));
-    let (first, more) = all.split_first()?;
-    let message = match more.len() {
+/// What is said of hindrances.
+fn hindered(profile: &ProfileRecord, hindrances: &Hindrances) -> Option<Wanted> {
+    let is_complete = hindrances.unheard.as_ref().is_none_or(BTreeSet::is_empty);
+    if let Some(before) = said_before(profile).filter(|_| !is_complete) {
+        return Some(before);
+    }
+    let (first, more) = hindrances.first()?;
+    let message = match more {
         0 => first.sentence().to_owned(),
         1 => format!("{}; so it is with one more Target", first.sentence()),
         more => format!("{}; so it is with {more} more Targets", first.sentence()),
@@ -282,25 +334,37 @@ fn hindered(hindrances: &Hindrances) -> Option<Wanted> {
     Some(Wanted::no(reason::TYPE, first.reason(), message))
 }
 
-/// What an earlier process, or an earlier try, has said of hindrances, while a Target that it may speak of is unbound and
-/// nothing else is known yet.
-fn still_hindered(world: &World, profile: &ProfileRecord) -> Option<Wanted> {
+/// What the stored condition says of hindrances.
+fn said_before(profile: &ProfileRecord) -> Option<Wanted> {
     let stored = condition::find(&profile.status.conditions, reason::TYPE)?;
     let known = [reason::NAME_COLLISION, reason::BINDING_REFUSED]
         .into_iter()
         .find(|known| stored.reason == *known)?;
-    has_unbound(world, profile).then(|| Wanted::no(reason::TYPE, known, stored.message.clone()))
+    Some(Wanted::no(reason::TYPE, known, stored.message.clone()))
 }
 
-/// Whether something about a binding of `profile` is still to be done. Walks the Targets that it may select.
-fn has_unbound(world: &World, profile: &ProfileRecord) -> bool {
+/// Whether the stored condition of `profile` speaks of hindrances.
+pub fn is_said_to_be_hindered(profile: &ProfileRecord) -> bool {
+    said_before(profile).is_some()
+}
+
+/// The Targets of whose bindings to `profile` something is still to be done. Walks those that it may select.
+fn unbound(world: &World, profile: &ProfileRecord) -> impl Iterator<Item = ObjectName> {
     let targets = scope(world, &profile.meta.name.namespace).into_iter();
-    let mut targets = targets.flat_map(|namespace| world.targets.by(&IndexKey::Namespace(namespace)));
-    targets.any(|target| {
-        let name = &target.meta.name;
-        selects(profile, Some(target))
-            && wanted(world, profile, name, Some(target), &binding_name(profile, name)).is_some()
-    })
+    let targets = targets.flat_map(|namespace| world.targets.by(&IndexKey::Namespace(namespace)));
+    targets.filter(|target| wants_work(world, profile, target)).map(|target| target.meta.name.clone())
+}
+
+/// Whether something about the binding of the Target of `name` to `profile` is still to be done.
+fn is_unbound(world: &World, profile: &ProfileRecord, name: &ObjectName) -> bool {
+    world.targets.get(name).is_some_and(|target| wants_work(world, profile, target))
+        && scope(world, &profile.meta.name.namespace).contains(&name.namespace)
+}
+
+fn wants_work(world: &World, profile: &ProfileRecord, target: &Arc<TargetRecord>) -> bool {
+    let name = &target.meta.name;
+    selects(profile, Some(target))
+        && wanted(world, profile, name, Some(target), &binding_name(profile, name)).is_some()
 }
 
 /// The warning that a status which follows `stored` is worth.

@@ -474,6 +474,11 @@ impl RenderTaskRecord {
         let namespace = &self.meta.name.namespace;
         self.meta.name.sibling(names::artifact(namespace, &self.base_url, &self.repository, &self.tag))
     }
+
+    /// The Secret that pushes, where no Registry is named.
+    pub fn pushes_by_secret(&self) -> Option<&ObjectName> {
+        self.push_secret.as_ref().filter(|_| self.registry.is_none())
+    }
 }
 
 impl From<&api::RenderTask> for RenderTaskRecord {
@@ -508,6 +513,9 @@ impl Record for RenderTaskRecord {
     fn index(&self) -> Vec<IndexKey> {
         let mut keys = vec![IndexKey::Owner(self.owner.clone()), IndexKey::Artifact(self.artifact())];
         keys.extend(self.registry.clone().map(IndexKey::Registry));
+        if self.pushes_by_secret().is_some() {
+            keys.push(IndexKey::Host(self.meta.name.namespace.clone(), self.base_url.clone()));
+        }
         keys.extend(into_another(&self.meta.name, self.registry.as_ref()));
         keys
     }

@@ -184,12 +184,21 @@ impl Routed for TargetRecord {
             }
         }
         if appeared_or_went(metas.0, metas.1) || old.map(|t| &t.labels) != new.map(|t| &t.labels) {
-            let is_news =
-                |profile: &ProfileRecord| profile::selects(profile, old) != profile::selects(profile, new);
-            if profile::over(world, &name.namespace).any(|profile| is_news(profile)) {
+            let is_news = |profile: &&Arc<ProfileRecord>| {
+                profile::selects(profile, old) != profile::selects(profile, new)
+            };
+            for profile in profile::over(world, &name.namespace).filter(is_news) {
                 add(to, PROFILE_BINDINGS, &name);
+                hindered_profile(profile, to);
             }
         }
+    }
+}
+
+/// A Profile that says that something is in the way of bindings may wait to hear of a Target that is none of its any more.
+fn hindered_profile(profile: &ProfileRecord, to: &mut Concerned) {
+    if profile::is_said_to_be_hindered(profile) {
+        add(to, PROFILE, &profile.meta.name);
     }
 }
 
@@ -335,7 +344,11 @@ impl Routed for RegistryRecord {
             return;
         }
         for registry in old.iter().chain(&new) {
-            versions_on_host(world, &registry.meta.name.namespace, &registry.host, to);
+            let namespace = &registry.meta.name.namespace;
+            versions_on_host(world, namespace, &registry.host, to);
+            for task in world.render_tasks.by(&IndexKey::Host(namespace.clone(), registry.host.clone())) {
+                add(to, RENDER_TASK, &task.meta.name);
+            }
         }
         let key = IndexKey::Registry(name);
         for target in world.targets.by(&key) {
@@ -449,6 +462,9 @@ fn granted(
             }
         }
         ("Profile", "Target") if world.profiles.count(&IndexKey::Namespace(from_namespace.into())) > 0 => {
+            for profile in world.profiles.by(&IndexKey::Namespace(from_namespace.into())) {
+                hindered_profile(profile, to);
+            }
             for target in world.targets.by(&IndexKey::Namespace(namespace.clone())) {
                 add(to, PROFILE_BINDINGS, &target.meta.name);
             }

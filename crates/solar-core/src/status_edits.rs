@@ -9,12 +9,57 @@ use crate::overlay::Moment;
 const BASE: Duration = Duration::from_secs(1);
 /// The longest such wait; an object that was left alone for as long behind it begins anew.
 const CAP: Duration = Duration::from_secs(300);
+/// Own writes that are remembered until the watch shows them. One that is forgotten costs a look at its own work.
+const REMEMBERED: usize = 16;
 
-/// What one object's actor knows of the versions of its status.
+/// What the watch has shown of one object's status, and which of it its actor wrote.
+///
+/// Versions are compared for equality only: a store that was restored from a backup begins again with lower ones.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ShownStatus {
+    /// The versions that the actor's last writes made, in their order: the last that was shown, and those after it.
+    own: Vec<Box<str>>,
+    /// The version that was shown last, unless it is known to be an own one, or a pass has begun since.
+    unknown: Option<Box<str>>,
+}
+
+impl ShownStatus {
+    /// The actor itself wrote `version`. The watch may have been faster than the answer.
+    pub fn wrote(&mut self, version: &str) {
+        if self.unknown.as_deref() == Some(version) {
+            self.unknown = None;
+        }
+        if self.own.len() == REMEMBERED {
+            self.own.remove(0);
+        }
+        self.own.push(version.into());
+    }
+
+    /// The watch shows another status than before, in `version`.
+    pub fn show(&mut self, version: &str) {
+        match self.own.iter().position(|own| **own == *version) {
+            Some(at) => {
+                self.own.drain(..at);
+                self.unknown = None;
+            }
+            None => self.unknown = Some(version.into()),
+        }
+    }
+
+    /// Whether somebody else may have written what is shown, and no pass has looked at it.
+    pub fn is_edited(&self) -> bool {
+        self.unknown.is_some()
+    }
+
+    /// A pass begins, which sees what is shown; answers whether that is an edit.
+    pub fn pass_begins(&mut self) -> bool {
+        self.unknown.take().is_some()
+    }
+}
+
+/// When the edits of one object's status are looked at.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StatusEdits {
-    /// The newest version of the object that a pass has looked at, or that its actor wrote.
-    known: u64,
     /// Edits in a row that were looked at.
     in_a_row: u32,
     /// No look only for the sake of an edit before this.
@@ -24,8 +69,6 @@ pub struct StatusEdits {
 /// Whether an edit is to be looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EditLook {
-    /// There is none that is not known.
-    NotNeeded,
     /// Now.
     Now,
     /// Then.
@@ -33,33 +76,17 @@ pub enum EditLook {
 }
 
 impl StatusEdits {
-    /// The actor itself wrote `version` of the object.
-    pub fn wrote(&mut self, version: u64) {
-        self.known = self.known.max(version);
+    /// When a pass is to look at an edit.
+    pub fn look(&self, now: Moment) -> EditLook {
+        if now < self.earliest { EditLook::At(self.earliest) } else { EditLook::Now }
     }
 
-    /// Whether a pass is needed for the status that `version` of the object shows.
-    pub fn look(&self, version: u64, now: Moment) -> EditLook {
-        if version <= self.known {
-            EditLook::NotNeeded
-        } else if now < self.earliest {
-            EditLook::At(self.earliest)
-        } else {
-            EditLook::Now
-        }
-    }
-
-    /// A pass begins, for whatever cause, which sees at least `version`. `jitter` is between 0 and 1, and is asked for
-    /// where that is an edit.
-    pub fn pass_begins(&mut self, version: u64, now: Moment, jitter: impl FnOnce() -> f64) {
-        if version <= self.known {
-            return;
-        }
+    /// A pass begins, for whatever cause, which sees an edit. `jitter` is in 0..1.
+    pub fn looked(&mut self, now: Moment, jitter: f64) {
         if now >= self.earliest + CAP {
             self.in_a_row = 0;
         }
-        self.earliest = now + backoff::delay(self.in_a_row, BASE, CAP, jitter());
+        self.earliest = now + backoff::delay(self.in_a_row, BASE, CAP, jitter);
         self.in_a_row = self.in_a_row.saturating_add(1);
-        self.known = version;
     }
 }

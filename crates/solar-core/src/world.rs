@@ -3,7 +3,7 @@
 //! The watches write it, passes read it. No lookup walks a table: what refers to an object is found by [`IndexKey`], and
 //! the RenderBindings whose owner is amiss by [`World::strays`].
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use crate::object::{Meta, ObjectName};
@@ -55,13 +55,14 @@ pub enum IndexKey {
 /// Records of one kind; written by [`World::insert`] and [`World::remove`].
 #[derive(Debug)]
 pub struct Table<R> {
-    rows: BTreeMap<ObjectName, Arc<R>>,
-    index: BTreeMap<IndexKey, BTreeSet<ObjectName>>,
+    // Both for lookups by key only; nothing is taken out of them in their own order.
+    rows: HashMap<ObjectName, Arc<R>>,
+    index: HashMap<IndexKey, Group<R>>,
 }
 
 impl<R> Default for Table<R> {
     fn default() -> Self {
-        Self { rows: BTreeMap::new(), index: BTreeMap::new() }
+        Self { rows: HashMap::new(), index: HashMap::new() }
     }
 }
 
@@ -73,17 +74,19 @@ impl<R: Record> Table<R> {
 
     /// The records under `key`, by name.
     pub fn by<'a>(&'a self, key: &IndexKey) -> impl Iterator<Item = &'a Arc<R>> + use<'a, R> {
-        self.index.get(key).into_iter().flatten().filter_map(|name| self.rows.get(name))
+        self.index.get(key).into_iter().flat_map(Group::iter)
     }
 
     /// How many records are under `key`.
     pub fn count(&self, key: &IndexKey) -> usize {
-        self.index.get(key).map_or(0, BTreeSet::len)
+        self.index.get(key).map_or(0, Group::len)
     }
 
     /// All records, by name. For starts and sweeps only, never for a wake.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<R>> {
-        self.rows.values()
+        let mut all: Vec<_> = self.rows.values().collect();
+        all.sort_unstable_by(|a, b| a.meta().name.cmp(&b.meta().name));
+        all.into_iter()
     }
 
     /// How many records there are.
@@ -97,33 +100,106 @@ impl<R: Record> Table<R> {
     }
 
     fn insert(&mut self, record: Arc<R>) -> Option<Arc<R>> {
-        let name = record.meta().name.clone();
-        let old = self.rows.insert(name.clone(), record.clone());
+        let old = self.rows.insert(record.meta().name.clone(), record.clone());
+        let keys = record.index();
         if let Some(old) = &old {
-            self.unindex(old);
+            // A key that stays gets the new record below.
+            for key in old.index().into_iter().filter(|key| !keys.contains(key)) {
+                self.unindex(&key, &old.meta().name);
+            }
         }
-        for key in record.index() {
-            self.index.entry(key).or_default().insert(name.clone());
+        for key in keys {
+            self.index.entry(key).or_default().insert(record.clone());
         }
         old
     }
 
     fn remove(&mut self, name: &ObjectName) -> Option<Arc<R>> {
         let old = self.rows.remove(name)?;
-        self.unindex(&old);
+        for key in old.index() {
+            self.unindex(&key, name);
+        }
         Some(old)
     }
 
-    fn unindex(&mut self, record: &R) {
-        for key in record.index() {
-            if let Some(names) = self.index.get_mut(&key) {
-                names.remove(&record.meta().name);
-                if names.is_empty() {
-                    self.index.remove(&key);
-                }
+    fn unindex(&mut self, key: &IndexKey, name: &ObjectName) {
+        if let Some(group) = self.index.get_mut(key) {
+            group.remove(name);
+            if group.len() == 0 {
+                self.index.remove(key);
             }
         }
     }
+}
+
+/// How many records a group has at most as a list; what most groups have, one to four, is a few words so.
+const FEW: usize = 16;
+
+/// The records under one key, by name.
+#[derive(Debug)]
+enum Group<R> {
+    Few(Vec<Arc<R>>),
+    Many(BTreeMap<ObjectName, Arc<R>>),
+}
+
+impl<R> Default for Group<R> {
+    fn default() -> Self {
+        Self::Few(Vec::new())
+    }
+}
+
+impl<R: Record> Group<R> {
+    fn len(&self) -> usize {
+        match self {
+            Self::Few(records) => records.len(),
+            Self::Many(records) => records.len(),
+        }
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &Arc<R>> {
+        let (few, many) = match self {
+            Self::Few(records) => (Some(records), None),
+            Self::Many(records) => (None, Some(records)),
+        };
+        few.into_iter().flatten().chain(many.into_iter().flat_map(BTreeMap::values))
+    }
+
+    fn insert(&mut self, record: Arc<R>) {
+        match self {
+            Self::Many(records) => {
+                records.insert(record.meta().name.clone(), record);
+            }
+            Self::Few(records) => match place(records, &record.meta().name) {
+                Ok(at) => records[at] = record,
+                Err(at) if records.len() < FEW => {
+                    records.reserve_exact(1);
+                    records.insert(at, record);
+                }
+                Err(_) => {
+                    let all = records.drain(..).chain([record]);
+                    *self = Self::Many(all.map(|record| (record.meta().name.clone(), record)).collect());
+                }
+            },
+        }
+    }
+
+    fn remove(&mut self, name: &ObjectName) {
+        match self {
+            Self::Few(records) => {
+                if let Ok(at) = place(records, name) {
+                    records.remove(at);
+                }
+            }
+            Self::Many(records) => {
+                records.remove(name);
+            }
+        }
+    }
+}
+
+/// Where the record of `name` is, or has to be put.
+fn place<R: Record>(records: &[Arc<R>], name: &ObjectName) -> Result<usize, usize> {
+    records.binary_search_by(|record| record.meta().name.cmp(name))
 }
 
 /// The tables of all kinds.

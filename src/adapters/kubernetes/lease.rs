@@ -44,21 +44,21 @@ pub struct Taken {
 
 /// Whether this process still wants the lease. Cheap to clone.
 #[derive(Clone, Debug)]
-pub struct Wanted(Arc<watch::Sender<bool>>);
+pub struct Candidacy(Arc<watch::Sender<bool>>);
 
-impl Default for Wanted {
+impl Default for Candidacy {
     fn default() -> Self {
         Self(Arc::new(watch::Sender::new(true)))
     }
 }
 
-impl Wanted {
+impl Candidacy {
     /// It does not want it any more.
-    pub fn no_longer(&self) {
+    pub fn withdraw(&self) {
         self.0.send_replace(false);
     }
 
-    fn is_wanted(&self) -> bool {
+    fn stands(&self) -> bool {
         *self.0.borrow()
     }
 
@@ -66,7 +66,7 @@ impl Wanted {
     async fn pause(&self, time: Duration) {
         let mut told = self.0.subscribe();
         // Ends early or late, both is fine.
-        let _ = tokio::time::timeout(time, told.wait_for(|wanted| !wanted)).await;
+        let _ = tokio::time::timeout(time, told.wait_for(|stands| !stands)).await;
     }
 }
 
@@ -98,13 +98,13 @@ impl Elector {
     /// Waits until the Lease is held; `None` when it is wanted no longer. What goes wrong meanwhile is said and tried
     /// again; `tell` hears of it when the Lease could not be looked at, not even once or not for as long as it lasts, and
     /// hears `None` after each look.
-    pub async fn take(&mut self, wanted: &Wanted, tell: impl Fn(Option<String>)) -> Option<Taken> {
+    pub async fn take(&mut self, candidacy: &Candidacy, tell: impl Fn(Option<String>)) -> Option<Taken> {
         let mut candidate = Candidate::default();
         let mut told = String::new();
         let mut looked = None;
-        while wanted.is_wanted() {
+        while candidacy.stands() {
             let now = self.clock.elapsed();
-            let wait = match self.look(wanted, &mut candidate, &mut told).await {
+            let wait = match self.look(candidacy, &mut candidate, &mut told).await {
                 Ok(Ok(taken)) => {
                     tell(None);
                     return Some(taken);
@@ -130,7 +130,7 @@ impl Elector {
                     self.times.retry_period
                 }
             };
-            wanted.pause(wait).await;
+            candidacy.pause(wait).await;
         }
         None
     }
@@ -138,7 +138,7 @@ impl Elector {
     /// One look, and the attempt that follows from it; or how long to wait.
     async fn look(
         &mut self,
-        wanted: &Wanted,
+        candidacy: &Candidacy,
         candidate: &mut Candidate,
         told: &mut String,
     ) -> Result<Result<Taken, Duration>, Problem> {
@@ -160,7 +160,7 @@ impl Elector {
             LeaseStep::Create => Taken { clean: false },
             LeaseStep::Take { clean } => Taken { clean },
         };
-        if !wanted.is_wanted() {
+        if !candidacy.stands() {
             return Ok(Err(Duration::ZERO));
         }
         let lease = self.held_by_this(lease);
@@ -174,26 +174,26 @@ impl Elector {
     /// Renews the Lease for as long as that goes well and it is wanted; a renewal that was begun is answered first. Says
     /// why the Lease is not held any more, and from then on nothing is written; `None` when it is held, but no longer
     /// wanted.
-    pub async fn keep(&mut self, wanted: &Wanted) -> Option<String> {
-        let lost = self.renew(wanted).await;
+    pub async fn keep(&mut self, candidacy: &Candidacy) -> Option<String> {
+        let lost = self.renew(candidacy).await;
         if lost.is_some() {
             self.lead.revoke();
         }
         lost
     }
 
-    async fn renew(&mut self, wanted: &Wanted) -> Option<String> {
-        while wanted.is_wanted() {
+    async fn renew(&mut self, candidacy: &Candidacy) -> Option<String> {
+        while candidacy.stands() {
             tokio::select! {
                 biased;
                 () = self.lead.over() => {}
-                () = wanted.pause(self.times.retry_period) => {}
+                () = candidacy.pause(self.times.retry_period) => {}
             }
             if !self.lead.is_valid() {
                 let deadline = self.times.renew_deadline;
                 return Some(format!("the lease {} could not be renewed for {deadline:?}", self.name));
             }
-            if !wanted.is_wanted() {
+            if !candidacy.stands() {
                 break;
             }
             let renewed = match self.renew_once().await {
@@ -265,13 +265,13 @@ impl Elector {
     }
 
     /// Writes the Lease as this process holds it; valid from when it was sent.
-    async fn write(&mut self, wanted: Lease) -> Result<(), Problem> {
+    async fn write(&mut self, lease: Lease) -> Result<(), Problem> {
         let sent = self.lead.mark();
         let params = params();
-        let written = if wanted.metadata.resource_version.is_none() {
-            self.bounded(self.api.create(&params, &wanted)).await?
+        let written = if lease.metadata.resource_version.is_none() {
+            self.bounded(self.api.create(&params, &lease)).await?
         } else {
-            self.bounded(self.api.replace(&self.name.name, &params, &wanted)).await?
+            self.bounded(self.api.replace(&self.name.name, &params, &lease)).await?
         };
         self.held = Some(written);
         self.lead.extend(sent, self.times.renew_deadline);

@@ -19,7 +19,7 @@ pub use client::bounded;
 pub use connect::{Cluster, ConnectError};
 pub use error::{ApiError, Problem};
 pub use events::{EventSink, Regarding, deliver};
-pub use lease::{Elector, LeaseName, Taken, Wanted};
+pub use lease::{Candidacy, Elector, LeaseName, Taken};
 pub use patch::{add_finalizer, merge_difference, remove_finalizer};
 pub use payloads::{PayloadError, Payloads};
 pub use requests::{CountRequests, Counted};

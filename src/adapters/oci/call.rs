@@ -4,11 +4,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderMap, Method, Response, StatusCode, header};
+use jiff::Timestamp;
 use url::Url;
 
 use super::auth::Access;
 use super::error::{OciError, OciErrorKind, Operation};
 use super::types::{Endpoint, Reference, check_repository, check_tag};
+use crate::adapters::clock::Clock;
 
 /// Bound on answers that carry no content, in bytes: error bodies, tokens.
 pub(super) const SMALL_BODY: usize = 256 * 1024;
@@ -20,6 +22,7 @@ pub(super) struct Call<'a> {
     pub(super) endpoint: &'a Endpoint,
     pub(super) repository: &'a str,
     pub(super) limit: usize,
+    pub(super) clock: Clock,
 }
 
 /// A request that can be sent again.
@@ -63,7 +66,8 @@ impl Call<'_> {
     }
 
     pub(super) fn refused(&self, response: &Response<Bytes>) -> OciError {
-        self.fail(refusal(response.status(), response.headers(), response.body()))
+        let retry_after = retry_after(response.headers(), self.clock.wall());
+        self.fail(refusal(response.status(), retry_after, response.body()))
     }
 
     pub(super) fn url(&self, tail: &str) -> Result<Url, OciError> {
@@ -92,12 +96,12 @@ pub(crate) fn fail(
 }
 
 /// What an answer that is neither success nor absence means.
-pub(crate) fn refusal(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> OciErrorKind {
+pub(crate) fn refusal(status: StatusCode, retry_after: Option<Duration>, body: &[u8]) -> OciErrorKind {
     let code = error_code(body);
     match status.as_u16() {
         401 => OciErrorKind::Unauthorized { code },
         403 => OciErrorKind::Forbidden { code },
-        429 => OciErrorKind::Throttled { retry_after: retry_after(headers) },
+        429 => OciErrorKind::Throttled { retry_after },
         status @ 500.. => OciErrorKind::Server { status },
         status @ 400.. => OciErrorKind::Rejected { status, code },
         status => OciErrorKind::Protocol { what: format!("status {status}") },
@@ -120,10 +124,8 @@ pub(super) fn error_code(body: &[u8]) -> Option<String> {
     (plain && (1..=64).contains(&code.len())).then_some(code)
 }
 
-/// `Retry-After` in seconds; a date is not understood and counts as absent.
-fn retry_after(headers: &HeaderMap) -> Option<Duration> {
-    let seconds = headers.get(header::RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
-    Some(Duration::from_secs(seconds))
+fn retry_after(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
+    solar_core::retry_after::wait(headers.get(header::RETRY_AFTER)?.to_str().ok()?, now)
 }
 
 /// Where an answer points to, resolved against who gave it.
@@ -137,20 +139,19 @@ mod tests {
 
     #[test]
     fn refusals_are_told_apart_by_status() {
-        let mut headers = HeaderMap::new();
-        headers.insert(header::RETRY_AFTER, header::HeaderValue::from_static("7"));
+        let retry_after = Some(Duration::from_secs(7));
         let body = br#"{"errors":[{"code":"DENIED","message":"no"}]}"#;
         let code = Some("DENIED".to_owned());
         let table = [
             (401, OciErrorKind::Unauthorized { code: code.clone() }),
             (403, OciErrorKind::Forbidden { code: code.clone() }),
             (409, OciErrorKind::Rejected { status: 409, code }),
-            (429, OciErrorKind::Throttled { retry_after: Some(Duration::from_secs(7)) }),
+            (429, OciErrorKind::Throttled { retry_after }),
             (503, OciErrorKind::Server { status: 503 }),
         ];
         for (status, expected) in table {
             let status = StatusCode::from_u16(status).unwrap_or_default();
-            assert_eq!(refusal(status, &headers, body), expected);
+            assert_eq!(refusal(status, retry_after, body), expected);
         }
     }
 

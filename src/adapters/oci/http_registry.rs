@@ -12,6 +12,7 @@ use super::push::Pusher;
 use super::session::{Session, Timeouts};
 use super::transport::{Transport, TransportError};
 use super::{Artifact, Credentials, DeleteOutcome, Digest, Endpoint, Manifest, OciRegistry, Reference};
+use crate::adapters::clock::Clock;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const USER_AGENT: &str = concat!("solar-controller/", env!("CARGO_PKG_VERSION"));
@@ -60,7 +61,7 @@ pub struct HttpRegistry {
 
 impl HttpRegistry {
     /// A client without connections yet. Reads the CA file once.
-    pub fn new(options: &HttpRegistryOptions) -> Result<Self, HttpRegistryError> {
+    pub fn new(options: &HttpRegistryOptions, clock: Clock) -> Result<Self, HttpRegistryError> {
         let ca = options.ca_file.as_deref().map(read_ca).transpose()?;
         let client = reqwest::Client::builder()
             .redirect(reqwest::redirect::Policy::none())
@@ -70,7 +71,7 @@ impl HttpRegistry {
             .build()
             .map_err(|error| HttpRegistryError::Client { cause: cause_of(error) })?;
         Ok(Self {
-            session: Session::new(ReqwestTransport { client }, options.timeouts),
+            session: Session::new(ReqwestTransport { client }, options.timeouts, clock),
             pusher: Pusher::new(ca.map(|ca| ca.pem), options.timeouts.write),
         })
     }

@@ -6,7 +6,7 @@ use super::artifact::{Artifact, Blob, MANIFEST_MEDIA_TYPE};
 use super::auth::Access;
 use super::call::{Call, Message, SMALL_BODY, location};
 use super::error::{OciError, Operation};
-use super::session::{Session, push_blob_call};
+use super::session::Session;
 use super::transport::Transport;
 use super::types::{Digest, Endpoint, Reference};
 
@@ -20,7 +20,14 @@ impl<T: Transport> Session<T> {
         artifact: &Artifact,
     ) -> Result<Digest, OciError> {
         let operation = Operation::PushManifest;
-        let call = Call { operation, access: Access::Push, endpoint, repository, limit: SMALL_BODY };
+        let call = Call {
+            operation,
+            access: Access::Push,
+            endpoint,
+            repository,
+            limit: SMALL_BODY,
+            clock: self.clock,
+        };
         let url = call.manifest_url(&Reference::tag(tag))?;
         for blob in artifact.blobs() {
             self.push_blob(endpoint, repository, blob).await?;
@@ -37,7 +44,7 @@ impl<T: Transport> Session<T> {
     }
 
     async fn push_blob(&self, endpoint: &Endpoint, repository: &str, blob: &Blob) -> Result<(), OciError> {
-        let call = push_blob_call(endpoint, repository);
+        let call = self.push_blob_call(endpoint, repository);
         let start = call.url("blobs/uploads/")?;
         let response = self.call(&call, Message::new(Method::POST, start.clone())).await?;
         if !response.status().is_success() {

@@ -138,7 +138,7 @@ fn upload_failure(error: OciDistributionError) -> OciErrorKind {
     match error {
         OciDistributionError::RequestError(error) => failure_kind(error),
         OciDistributionError::ServerError { code, message, .. } => match http::StatusCode::from_u16(code) {
-            Ok(status) => refusal(status, &http::HeaderMap::new(), message.as_bytes()),
+            Ok(status) => refusal(status, None, message.as_bytes()),
             Err(_) => OciErrorKind::Protocol { what: format!("status {code}") },
         },
         OciDistributionError::UnauthorizedError { .. } | OciDistributionError::AuthenticationFailure(_) => {

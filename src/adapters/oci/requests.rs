@@ -30,6 +30,7 @@ impl<T: Transport> Session<T> {
             endpoint,
             repository,
             limit: SMALL_BODY,
+            clock: self.clock,
         };
         let message =
             Message::new(Method::HEAD, call.manifest_url(reference)?).header(header::ACCEPT, MANIFEST_ACCEPT);
@@ -55,7 +56,14 @@ impl<T: Transport> Session<T> {
         reference: &Reference,
     ) -> Result<Option<Manifest>, OciError> {
         let operation = Operation::GetManifest;
-        let call = Call { operation, access: Access::Pull, endpoint, repository, limit: MANIFEST_LIMIT };
+        let call = Call {
+            operation,
+            access: Access::Pull,
+            endpoint,
+            repository,
+            limit: MANIFEST_LIMIT,
+            clock: self.clock,
+        };
         let message =
             Message::new(Method::GET, call.manifest_url(reference)?).header(header::ACCEPT, MANIFEST_ACCEPT);
         let response = self.call(&call, message).await?;
@@ -84,7 +92,14 @@ impl<T: Transport> Session<T> {
         digest: &Digest,
         limit: usize,
     ) -> Result<Option<Bytes>, OciError> {
-        let call = Call { operation: Operation::GetBlob, access: Access::Pull, endpoint, repository, limit };
+        let call = Call {
+            operation: Operation::GetBlob,
+            access: Access::Pull,
+            endpoint,
+            repository,
+            limit,
+            clock: self.clock,
+        };
         let url = call.url(&format!("blobs/{digest}"))?;
         let response = self.call(&call, Message::new(Method::GET, url)).await?;
         match response.status().as_u16() {
@@ -102,7 +117,14 @@ impl<T: Transport> Session<T> {
         reference: &Reference,
     ) -> Result<DeleteOutcome, OciError> {
         let operation = Operation::Delete;
-        let call = Call { operation, access: Access::Delete, endpoint, repository, limit: SMALL_BODY };
+        let call = Call {
+            operation,
+            access: Access::Delete,
+            endpoint,
+            repository,
+            limit: SMALL_BODY,
+            clock: self.clock,
+        };
         let response = self.call(&call, Message::new(Method::DELETE, call.manifest_url(reference)?)).await?;
         match response.status().as_u16() {
             401 | 403 | 429 => Err(call.refused(&response)),

@@ -14,6 +14,7 @@ use super::call::{Answer, Call, Message, SMALL_BODY, location};
 use super::error::{OciError, OciErrorKind, Operation};
 use super::transport::{Transport, TransportError};
 use super::types::{Credentials, Endpoint};
+use crate::adapters::clock::Clock;
 
 const MAX_REDIRECTS: usize = 5;
 
@@ -38,12 +39,13 @@ impl Default for Timeouts {
 pub(crate) struct Session<T> {
     transport: T,
     timeouts: Timeouts,
+    pub(super) clock: Clock,
     authorizations: AuthorizationCache,
 }
 
 impl<T: Transport> Session<T> {
-    pub(crate) fn new(transport: T, timeouts: Timeouts) -> Self {
-        Self { transport, timeouts, authorizations: AuthorizationCache::new() }
+    pub(crate) fn new(transport: T, timeouts: Timeouts, clock: Clock) -> Self {
+        Self { transport, timeouts, clock, authorizations: AuthorizationCache::new() }
     }
 
     /// The authorization for pushes to a repository: a fresh one, or what the registry asks for when
@@ -56,7 +58,7 @@ impl<T: Transport> Session<T> {
         if let Some(fresh) = self.fresh_push(endpoint, repository) {
             return Ok(Some(fresh));
         }
-        let call = push_blob_call(endpoint, repository);
+        let call = self.push_blob_call(endpoint, repository);
         let message = Message::new(Method::POST, call.url("blobs/uploads/")?);
         self.bounded(&call, async {
             let begun = self.follow(&call, &message, None).await;
@@ -200,6 +202,11 @@ impl<T: Transport> Session<T> {
         }
     }
 
+    pub(super) fn push_blob_call<'a>(&self, endpoint: &'a Endpoint, repository: &'a str) -> Call<'a> {
+        let (operation, access) = (Operation::PushBlob, Access::Push);
+        Call { operation, access, endpoint, repository, limit: SMALL_BODY, clock: self.clock }
+    }
+
     async fn token(
         &self,
         call: &Call<'_>,
@@ -231,10 +238,6 @@ impl<T: Transport> Session<T> {
             .filter(|(authorization, _)| authorization.header().is_some())
             .ok_or_else(|| call.protocol("no usable token in the answer of the token endpoint"))
     }
-}
-
-pub(super) fn push_blob_call<'a>(endpoint: &'a Endpoint, repository: &'a str) -> Call<'a> {
-    Call { operation: Operation::PushBlob, access: Access::Push, endpoint, repository, limit: SMALL_BODY }
 }
 
 fn transport_failure(error: TransportError, limit: usize) -> OciErrorKind {

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use jiff::Timestamp;
 
+use crate::adapters::clock::Clock;
 use crate::adapters::oci::session::Session;
 use crate::adapters::oci::transport::{Transport, TransportError};
 use crate::adapters::oci::{
@@ -28,7 +30,9 @@ struct StoreTransport {
 
 impl RegistryHandle {
     pub(super) fn new(store: RegistryStore, actor: String, timeouts: Timeouts) -> Self {
-        Self { session: Arc::new(Session::new(StoreTransport { store, actor }, timeouts)) }
+        // No answer of a store names a date.
+        let clock = Clock::simulated(Timestamp::UNIX_EPOCH);
+        Self { session: Arc::new(Session::new(StoreTransport { store, actor }, timeouts, clock)) }
     }
 }
 

@@ -8,7 +8,7 @@ use super::view::View;
 use crate::condition;
 use crate::object::ObjectName;
 use crate::oci_name;
-use crate::overlay::{Moment, Own};
+use crate::overlay::{Moment, Own, WATCH_LAG};
 use crate::record::{RenderArtifactRecord, RenderBindingRecord};
 use crate::world::{IndexKey, World};
 use solar_api::conditions::oci_cleanup;
@@ -46,9 +46,6 @@ pub enum ArtifactStep {
     /// Nothing to do, until then or until something changes.
     Wait(Option<Moment>),
 }
-
-/// How long own writes may be ahead of the watch before they are read again.
-const WATCH_LAG: std::time::Duration = std::time::Duration::from_secs(30);
 
 /// Decides the next step; also keeps the marks in `memory` that depend on what is seen. `world` knows the bindings' owners.
 pub fn next(

@@ -8,7 +8,7 @@ use solar_core::artifact::{
     PushDecision, Sighting, Ticket,
 };
 use solar_core::object::ObjectName;
-use solar_core::overlay::{Own, settle};
+use solar_core::overlay::{Own, is_overdue, settle};
 use solar_core::record::{RenderArtifactRecord, RenderBindingRecord, TargetRecord};
 use solar_core::target::Coordinates;
 use solar_core::world::World;
@@ -697,6 +697,26 @@ fn the_newer_of_watch_and_own_deed_counts_and_what_the_watch_has_is_forgotten() 
         let found = settle(watched.as_ref(), &mut own);
         assert_eq!(found, wanted.map(|(uid, rv)| version(uid, rv)), "row {number}");
         assert_eq!(own.is_some(), remembered, "row {number}");
+    }
+}
+
+#[test]
+fn the_api_server_is_asked_where_the_watch_does_not_show_an_own_write_for_thirty_seconds() {
+    let own = |rv: &str| Some(Own::Present { record: version("a", rv), since: seconds(10) });
+    for (watched, own, now, overdue) in [
+        (Some("4"), own("5"), 39, false),
+        (Some("4"), own("5"), 40, true),
+        // A store that was restored begins again with lower versions.
+        (Some("4"), own("500"), 4_000, true),
+        (Some("5"), own("5"), 4_000, false),
+        (Some("6"), own("5"), 4_000, false),
+        (None, own("5"), 4_000, false),
+        (Some("4"), Some(Own::Gone { uid: "a".into() }), 4_000, false),
+        (Some("4"), None, 4_000, false),
+    ] {
+        let record = watched.map(|rv| version("a", rv));
+        let asked = is_overdue(record.as_ref(), own.as_ref(), seconds(now));
+        assert_eq!(asked, overdue, "{watched:?} {own:?} {now}");
     }
 }
 

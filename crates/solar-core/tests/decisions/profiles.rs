@@ -242,11 +242,15 @@ fn targets_of_another_namespace_are_selected_where_a_grant_there_allows_it() {
 
 fn said(world: &World) -> (i64, String, String) {
     let record = world.profiles.get(&ObjectName::new("edge", "canary")).unwrap();
-    let status =
-        profile::status(world, record, &Hindrances::new(), at(1)).expect("a first status is always written");
+    let status = profile::status(world, record, &Hindrances::default(), at(1))
+        .expect("a first status is always written");
     let mut stored = (**record).clone();
     stored.status = status.clone();
-    assert_eq!(profile::status(world, &stored, &Hindrances::new(), at(2)), None, "nothing is written twice");
+    assert_eq!(
+        profile::status(world, &stored, &Hindrances::default(), at(2)),
+        None,
+        "nothing is written twice"
+    );
     let [ready] = status.conditions.as_slice() else { panic!("one condition") };
     assert_eq!(ready.type_, "Ready");
     (status.matched_targets, format!("{} {}", ready.status, ready.reason), ready.message.clone())
@@ -276,43 +280,134 @@ fn a_profile_says_how_many_targets_it_binds_and_what_keeps_it_from_more() {
 #[test]
 fn a_profile_says_what_is_in_the_way_of_its_bindings_until_they_are_as_it_wants_them() {
     let mut world = world();
-    let mut record = (**world.profiles.get(&ObjectName::new("edge", "canary")).unwrap()).clone();
-    let say = |record: &mut ProfileRecord, world: &World, hindrances: &[(&str, Hindrance)]| {
-        let hindrances: Hindrances =
-            hindrances.iter().map(|(target, it)| (ObjectName::new("edge", *target), it.clone())).collect();
-        let status =
-            profile::status(world, record, &hindrances, at(1)).unwrap_or_else(|| record.status.clone());
-        let warned = profile::warning(&record.status, &status).map(|warning| warning.note);
-        record.status = status;
-        let ready = condition::find(&record.status.conditions, "Ready").unwrap();
-        (format!("{} {}: {}", ready.status, ready.reason, ready.message), warned)
-    };
-    let refused = |sentence: &str| Hindrance::Refused(sentence.into());
-    let collides = Hindrance::NameCollision("c".into());
-    let all = [("a", refused("a")), ("b", refused("b")), ("c", collides.clone())];
-    assert_eq!(say(&mut record, &world, &all[..1]), ("False BindingRefused: a".into(), None));
-    let told = "False BindingRefused: a; so it is with one more Target";
-    assert_eq!(say(&mut record, &world, &all[..2]), (told.into(), None));
+    let mut play = Play::new(&world);
+    let refused = |sentence: &str| Some(Hindrance::Refused(sentence.into()));
+    let collides = |sentence: &str| Some(Hindrance::NameCollision(sentence.into()));
+    assert_eq!(play.say(&world).0, "True Bound: The selected Targets are bound to Release edge/web");
+    play.hear("a", refused("a"));
+    assert_eq!(play.say(&world), ("False BindingRefused: a".into(), None));
+    play.hear("b", refused("b"));
+    assert_eq!(play.say(&world).0, "False BindingRefused: a; so it is with one more Target");
+    play.hear("c", collides("c"));
     let note = "c; so it is with 2 more Targets";
-    assert_eq!(say(&mut record, &world, &all), (format!("False NameCollision: {note}"), Some(note.into())));
-    assert_eq!(say(&mut record, &world, &all).1, None, "once for each state");
-    // What is not known yet, or any more, is believed as long as a Target is unbound.
-    assert_eq!(say(&mut record, &world, &[]).0, format!("False NameCollision: {note}"));
-    add(&mut world, &made(&berlin(), "other"));
-    assert_eq!(say(&mut record, &world, &[]).0, format!("False NameCollision: {note}"), "the wrong Release");
+    assert_eq!(play.say(&world), (format!("False NameCollision: {note}"), Some(note.into())));
+    assert_eq!(play.say(&world), (format!("False NameCollision: {note}"), None), "once for each state");
+    play.hear("b", collides("b"));
+    assert_eq!(play.say(&world).0, "False NameCollision: b; so it is with 2 more Targets");
+    play.hear("b", None);
+    play.hear("c", refused("c"));
+    assert_eq!(play.say(&world).0, "False BindingRefused: a; so it is with one more Target");
+    play.hear("a", None);
+    play.hear("c", None);
+    assert!(play.say(&world).0.starts_with("True Bound"), "none of them is selected");
+    // What is not in the way any more is so until the binding is seen.
+    play.hear("berlin", refused("berlin"));
+    assert_eq!(play.say(&world).0, "False BindingRefused: berlin");
+    play.hear("berlin", None);
+    assert_eq!(play.say(&world).0, "False BindingRefused: berlin");
     add(&mut world, &made(&berlin(), "web"));
-    assert_eq!(
-        say(&mut record, &world, &[]).0,
-        "True Bound: The selected Targets are bound to Release edge/web"
-    );
+    assert!(play.say(&world).0.starts_with("True Bound"));
     // Without a word of hindrances a Target that waits for its binding is none.
     world.remove::<ReleaseBindingRecord>(&ObjectName::new("edge", name_of(&berlin())));
-    assert!(say(&mut record, &world, &[]).0.starts_with("True Bound"));
-    let mut going = a_target("edge", "berlin", "canary");
+    assert!(play.say(&world).0.starts_with("True Bound"));
+}
+
+/// A Profile, process after process.
+struct Play {
+    record: ProfileRecord,
+    hindrances: Hindrances,
+}
+
+impl Play {
+    fn new(world: &World) -> Self {
+        let record = (**world.profiles.get(&ObjectName::new("edge", "canary")).unwrap()).clone();
+        Self { record, hindrances: Hindrances::default() }
+    }
+
+    fn hear(&mut self, target: &str, hindrance: Option<Hindrance>) {
+        self.hindrances.hear(ObjectName::new("edge", target), hindrance);
+    }
+
+    fn restart(&mut self) {
+        self.hindrances = Hindrances::default();
+    }
+
+    /// What it writes; `None`: nothing.
+    fn pass(&mut self, world: &World) -> Option<api::ProfileStatus> {
+        self.hindrances.look(world, &self.record);
+        profile::status(world, &self.record, &self.hindrances, at(1))
+    }
+
+    /// What its condition says then, and the warning.
+    fn say(&mut self, world: &World) -> (String, Option<String>) {
+        let status = self.pass(world).unwrap_or_else(|| self.record.status.clone());
+        let warned = profile::warning(&self.record.status, &status).map(|warning| warning.note);
+        self.record.status = status;
+        let ready = condition::find(&self.record.status.conditions, "Ready").unwrap();
+        (format!("{} {}: {}", ready.status, ready.reason, ready.message), warned)
+    }
+}
+
+#[test]
+fn a_profile_that_is_hindered_writes_nothing_after_a_restart_while_nothing_has_changed() {
+    let mut world = world();
+    let of = |name: &str| match name {
+        "oslo" => Hindrance::NameCollision("oslo".into()),
+        name => Hindrance::Refused(name.into()),
+    };
+    let hindered = ["berlin", "oslo", "rome"];
+    let mut play = Play::new(&world);
+    for name in hindered {
+        world.insert(a_target("edge", name, "canary"));
+        play.hear(name, Some(of(name)));
+    }
+    let said = "False NameCollision: oslo; so it is with 2 more Targets";
+    assert_eq!(play.say(&world).0, said);
+    // In whichever order it hears of them, before or after its first look.
+    for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
+        for early in 0..=3 {
+            play.restart();
+            for (at, number) in order.into_iter().enumerate() {
+                if at >= early {
+                    assert_eq!(play.pass(&world), None, "{order:?} {at}");
+                }
+                play.hear(hindered[number], Some(of(hindered[number])));
+            }
+            assert_eq!(play.pass(&world), None, "{order:?}");
+        }
+    }
+    // One of them is bound meanwhile, one is not selected any more: nobody tells of them.
+    play.restart();
+    assert_eq!(play.pass(&world), None);
+    add(&mut world, &made(&ObjectName::new("edge", "oslo"), "web"));
+    play.hear("rome", Some(of("rome")));
+    assert_eq!(play.say(&world).0, said, "berlin is still to be heard of");
+    world.insert(a_target("edge", "berlin", "stable"));
+    assert_eq!(play.say(&world).0, "False BindingRefused: rome");
+    // And the last one has gone.
+    play.restart();
+    assert_eq!(play.say(&world).0, "False BindingRefused: rome");
+    let mut going = a_target("edge", "rome", "canary");
     going.meta.terminating = true;
     world.insert(going);
-    say(&mut record, &world, &all);
-    assert!(say(&mut record, &world, &[]).0.starts_with("True Bound"), "a Target that goes gets no binding");
+    assert!(play.say(&world).0.starts_with("True Bound"), "a Target that goes gets no binding");
+}
+
+#[test]
+fn a_target_that_a_hindered_profile_selects_no_more_wakes_the_profile() {
+    let mut world = world();
+    let mut play = Play::new(&world);
+    play.hear("berlin", Some(Hindrance::Refused("berlin".into())));
+    play.say(&world);
+    let grant = GrantRecord::from(&grant("far", "g", &[("Profile", "edge")], &["Target"]));
+    let (stable, canary) = (a_target("edge", "berlin", "stable"), a_target("edge", "berlin", "canary"));
+    assert_eq!(concerned(&world, Some(&canary), Some(&stable)), ["ProfileBindings edge/berlin"]);
+    assert_eq!(concerned(&world, Some(&grant), None), Vec::<String>::new());
+    world.insert(play.record.clone());
+    let both = ["Profile edge/canary", "ProfileBindings edge/berlin"];
+    assert_eq!(concerned(&world, Some(&canary), Some(&stable)), both);
+    assert_eq!(concerned(&world, Some(&canary), None), both);
+    assert_eq!(concerned(&world, Some(&grant), None), both[..1]);
 }
 
 fn concerned<R: Routed>(world: &World, old: Option<&R>, new: Option<&R>) -> Vec<String> {

@@ -593,3 +593,33 @@ fn a_status_is_told_to_who_keeps_it_and_nothing_else_is() {
     let edited = keeper(&version, |version| version.status.observed_recheck = Some("1".into()));
     assert_eq!(edited, None, "what was seen of a descriptor is not said anew for an edit");
 }
+
+#[test]
+fn a_registry_concerns_the_tasks_beside_it_that_push_to_its_host_by_a_secret_of_their_own() {
+    let mut world = World::default();
+    for (namespace, name, secret, registry) in [
+        ("edge", "by-secret", Some("own"), None),
+        ("edge", "by-registry", Some("own"), Some("other")),
+        ("edge", "by-nothing", None, None),
+        ("elsewhere", "by-secret", Some("own"), None),
+    ] {
+        let mut spec = bootstrap_task_spec();
+        spec.push_secret_ref = secret.map(|name| api::LocalReference { name: name.into() });
+        spec.registry_ref = registry.map(|name| api::ObjectReference { name: name.into(), namespace: None });
+        let task = api::RenderTask { metadata: meta(namespace, name), spec, status: None };
+        world.insert(RenderTaskRecord::from(&task));
+    }
+    let at = |host: &str, generation: i64| {
+        let mut registry = registry("edge", "charts", host);
+        registry.metadata.generation = Some(generation);
+        RegistryRecord::from(&registry)
+    };
+    let (here, away) = (at("Registry.Example.com:443", 1), at("other.example", 2));
+    let wanted = ["RegistryProtection edge/charts", "RenderTask edge/by-secret"];
+    for (old, new) in
+        [(None, Some(&here)), (Some(&here), None), (Some(&here), Some(&away)), (Some(&away), Some(&here))]
+    {
+        assert_eq!(concerned(&world, old, new), wanted);
+    }
+    assert_eq!(concerned(&world, None, Some(&away)), wanted[..1]);
+}
