@@ -6,13 +6,12 @@ use std::fs;
 
 use serde_json::{Value, json};
 use solar_controller::adapters::clock::Clock;
-use solar_controller::adapters::oci::{
-    Credentials, Endpoint, HttpRegistry, HttpRegistryOptions, OciRegistry as _, Timeouts,
-};
+use solar_controller::adapters::oci::{Credentials, Endpoint, HttpRegistry, HttpRegistryOptions, Timeouts};
 use test_bed::{EXAMPLE_USERS, Generation, Registry, RegistryBuilder};
 
 use crate::pipeline::delete_everything;
 use crate::program::{Log, Program};
+use crate::registries::listed;
 use crate::world::{Kind, PATIENCE, World, name};
 
 /// A world whose charts go to a real registry, and a process that has made all Targets ready.
@@ -59,11 +58,7 @@ impl Real {
     fn tags(&self) -> BTreeSet<String> {
         let credentials = Credentials::Basic { username: "solar".into(), password: "solar-dev".into() };
         let endpoint = Endpoint { credentials, ..Endpoint::anonymous(self.registry.host(), true) };
-        let tags = |repository: &String| {
-            let tags = self.world.runtime.block_on(self.client.tags(&endpoint, repository)).unwrap();
-            tags.into_iter().map(|tag| format!("{repository}:{tag}")).collect::<Vec<_>>()
-        };
-        self.registry.repositories().iter().flat_map(tags).collect()
+        listed(&self.world, &self.registry, &self.client, &endpoint)
     }
 
     fn agrees(&self) -> bool {
@@ -72,7 +67,8 @@ impl Real {
     }
 
     fn delete_targets(&self) {
-        for plural in ["profiles", "releasebindings", "targets"] {
+        // Targets first: one that loses a binding may else push another chart before it goes.
+        for plural in ["targets", "profiles", "releasebindings"] {
             self.world.delete_all(plural);
         }
         self.until("the Targets are gone", || self.world.list("targets").is_empty());

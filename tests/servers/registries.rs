@@ -17,6 +17,45 @@ use crate::program::{Log, Program};
 use crate::tokens::{ISSUER, SERVICE, Tokens};
 use crate::world::{Kind, PATIENCE, World};
 
+/// The digest that a tag has in a registry.
+fn digest(
+    world: &World,
+    client: &HttpRegistry,
+    endpoint: &Endpoint,
+    repository: &str,
+    tag: &str,
+) -> Option<String> {
+    let tag = Reference::tag(tag);
+    let mut found = None;
+    // A registry that is just deleting may answer with an error.
+    world.until("the registry answers", None, || {
+        let head = client.head(endpoint, repository, &tag);
+        world.runtime.block_on(head).map(|digest| found = digest).is_ok()
+    });
+    found.map(|digest| digest.to_string())
+}
+
+/// `repository:tag` of every tag that a registry lists, in all its repositories, and has something for: where two tags of
+/// a repository are deleted at once, distribution 2.8 may go on listing one that answers 404.
+pub fn listed(
+    world: &World,
+    registry: &Registry,
+    client: &HttpRegistry,
+    endpoint: &Endpoint,
+) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    for repository in registry.repositories() {
+        let mut tags = Vec::new();
+        world.until("the registry lists its tags", None, || {
+            let listed = client.tags(endpoint, &repository);
+            world.runtime.block_on(listed).map(|listed| tags = listed).is_ok()
+        });
+        tags.retain(|tag| digest(world, client, endpoint, &repository, tag).is_some());
+        found.extend(tags.iter().map(|tag| format!("{repository}:{tag}")));
+    }
+    found
+}
+
 /// A world whose objects name a real registry.
 struct Site {
     world: World,
@@ -77,30 +116,13 @@ impl Site {
 
     /// `repository:tag` of every tag that the registry lists, in all its repositories.
     fn tags(&self) -> BTreeSet<String> {
-        let endpoint = self.endpoint();
-        let mut found = BTreeSet::new();
-        for repository in self.registry.repositories() {
-            // A registry that is just deleting may answer with an error.
-            self.world.until("the registry lists its tags", None, || {
-                let tags = self.world.runtime.block_on(self.looker.tags(&endpoint, &repository));
-                tags.map(|tags| found.extend(tags.iter().map(|tag| format!("{repository}:{tag}")))).is_ok()
-            });
-        }
-        found
+        listed(&self.world, &self.registry, &self.looker, &self.endpoint())
     }
 
     /// The digest that a tag (`repository:tag`) has in the registry.
     fn digest(&self, tag: &str) -> Option<String> {
-        let endpoint = self.endpoint();
         let (repository, tag) = tag.rsplit_once(':').unwrap();
-        let tag = Reference::tag(tag);
-        let mut found = None;
-        // A registry that is just deleting may answer with an error.
-        self.world.until("the registry answers", None, || {
-            let head = self.looker.head(&endpoint, repository, &tag);
-            self.world.runtime.block_on(head).map(|digest| found = digest).is_ok()
-        });
-        found.map(|digest| digest.to_string())
+        digest(&self.world, &self.looker, &self.endpoint(), repository, tag)
     }
 
     /// Waits until all Targets are ready, each artifact has a digest, and the registry says the same of its tag and lists no
