@@ -12,7 +12,6 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
-use serde_json::json;
 use solar_api::conditions::oci_cleanup;
 use solar_api::names::{REGISTRY_REF_FINALIZER, RENDER_ARTIFACT_FINALIZER};
 use solar_api::{Registry, RenderArtifact, RenderArtifactStatus, RenderBinding, Target};
@@ -29,7 +28,7 @@ use solar_core::world::World;
 use super::access;
 use super::finalizers::protect;
 use super::object::{Pass, PassError, Reconcile};
-use super::references::reference;
+use super::references::refer_to_registry;
 use super::system::Shared;
 use crate::adapters::kubernetes::{ApiError, Expect, Problem, add_finalizer, remove_finalizer};
 use crate::adapters::oci::UntagProgress;
@@ -375,7 +374,7 @@ async fn check_owner(
 async fn repin(pass: &Pass<RenderArtifactKind>, registry: &ObjectName) -> Result<(), PassError> {
     let Some(artifact) = known(pass) else { return Ok(()) };
     let expect = Expect { uid: &artifact.meta.uid, resource_version: Some(&artifact.meta.resource_version) };
-    let change = json!({ "spec": { "registryRef": reference(&pass.name.namespace, registry) } });
+    let change = refer_to_registry(&pass.name.namespace, registry);
     let patched: RenderArtifact = pass.shared.api.merge(&pass.name, expect, change).await?;
     keep_artifact(pass, &patched);
     Ok(())

@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::scene::{self, install_platform, install_target, is_ready, object, pass, registry, secret};
+use crate::scene::{
+    self, HERE, delete_target, install_platform, install_target, is_ready, object, pass, registry, secret,
+};
 use crate::support::{OUR_KINDS, Simulation, on_paused_time};
 
 const GROUP: &str = "solar.opendefense.cloud";
@@ -112,6 +114,48 @@ fn a_namespace_whose_secret_went_first_keeps_exactly_its_artifacts_which_say_why
         assert_eq!((left(&sim), scene::tag(&sim)), (Vec::new(), None));
         sim.shut_down().await;
     });
+}
+
+/// A patch that names only what the new reference has would leave the namespace of the old one standing.
+#[test]
+fn bindings_and_artifacts_follow_their_targets_to_a_registry_of_the_own_namespace() {
+    on_paused_time(|| async {
+        let sim = full("platform").await;
+        let pins = |sim: &Simulation, kind: &str| -> Vec<Value> {
+            sim.server.objects(kind).map(|it| it["spec"]["registryRef"].clone()).collect()
+        };
+        let (own, there) =
+            (json!({ "name": "charts" }), json!({ "name": "charts", "namespace": "platform" }));
+        assert!(
+            pins(&sim, "RenderArtifact").iter().chain(&pins(&sim, "RenderBinding")).all(|pin| *pin == there)
+        );
+        let change = json!({ "spec": { "renderRegistryRef": { "name": "charts", "namespace": null } } });
+        sim.patch("targets", "fleet", "one", change.clone()).await;
+        sim.until("the bindings of one Target follow", |sim| {
+            pins(sim, "RenderBinding").iter().filter(|pin| **pin == own).count() == 2
+        })
+        .await;
+        // The shared chart has bindings of both; now the other lets go.
+        sim.delete(&format!("{HERE}/profiles/all")).await;
+        delete_target(&sim, "two").await;
+        sim.until("all are pinned to what the Target that is left has", |sim| {
+            pins(sim, "RenderArtifact") == [own.clone(), own.clone()]
+                && pins(sim, "RenderBinding") == [own.clone(), own.clone()]
+        })
+        .await;
+        sim.delete("/apis/solar.opendefense.cloud/v1alpha1/namespaces/platform/registries/charts").await;
+        sim.until("nobody needs the other Registry", |sim| gone(sim, "Registry", "platform", "charts")).await;
+        delete_target(&sim, "one").await;
+        sim.until("all is gone with its tags", |sim| {
+            sim.tags().is_empty() && sim.server.count("RenderArtifact") == 0
+        })
+        .await;
+        sim.shut_down().await;
+    });
+}
+
+fn gone(sim: &Simulation, kind: &str, namespace: &str, name: &str) -> bool {
+    sim.server.get_object(kind, namespace, name).is_none()
 }
 
 /// The kinds of `fleet`, as a namespace controller would delete them one after another, in an order that nobody promises.

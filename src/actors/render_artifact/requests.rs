@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use kube::Resource as _;
 use kube::api::ObjectMeta;
-use serde_json::json;
 use solar_api::names::RENDER_ARTIFACT_FINALIZER;
 use solar_api::{
     LocalReference, RenderArtifact, RenderArtifactSpec, RenderArtifactStatus, RenderBinding,
@@ -22,7 +21,7 @@ use tokio::sync::oneshot;
 use super::own::{keep_artifact, keep_binding, write_status};
 use super::{RenderArtifactKind, delete_binding, errands, known, look, read, repin};
 use crate::actors::object::{Pass, PassError};
-use crate::actors::references::{controlled_by, reference};
+use crate::actors::references::{controlled_by, refer_to_registry, reference};
 use crate::adapters::kubernetes::{ApiError, Expect, Problem};
 use crate::messages::object::Answer;
 use crate::messages::render_artifact::{ArtifactRequest, HeldTicket, OpenTicket, PushAnswer};
@@ -244,12 +243,8 @@ async fn change_binding(
         BindingChange::None => Ok(()),
         BindingChange::Repoint(old) => {
             let expect = Expect { uid: &old.meta.uid, resource_version: Some(&old.meta.resource_version) };
-            let reference = reference(&pass.name.namespace, registry);
-            let patched: RenderBinding = pass
-                .shared
-                .api
-                .merge(&old.meta.name, expect, json!({ "spec": { "registryRef": reference } }))
-                .await?;
+            let change = refer_to_registry(&pass.name.namespace, registry);
+            let patched: RenderBinding = pass.shared.api.merge(&old.meta.name, expect, change).await?;
             keep_binding(pass, &patched);
             Ok(())
         }
