@@ -27,11 +27,11 @@ use solar_core::condition;
 use solar_core::object::ObjectName;
 use solar_core::world::World;
 
-const SIZES: [usize; 4] = [100, 300, 1_000, 3_000];
 // As the program has it.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 
+const SIZES: [usize; 4] = [100, 300, 1_000, 3_000];
 const RELEASES: [(&str, &str); 3] =
     [("one", "podinfo-6.7.0"), ("two", "podinfo-6.7.1"), ("three", "podinfo-6.8.0")];
 

@@ -52,6 +52,7 @@ where
     let world = pass.shared.cache.read();
     let watched = R::table(&world).get(&pass.name);
     let record = settle(watched, pass.memory().own())?;
+    // One that the watch knows no more is gone: own answers keep it only a moment longer.
     watched?;
     Some(record)
 }

@@ -7,7 +7,7 @@ use solar_api::RenderTask;
 use solar_core::artifact::binding_name;
 use solar_core::credential;
 use solar_core::object::ObjectName;
-use solar_core::overlay::{Own, settle};
+use solar_core::overlay::Own;
 use solar_core::record::RenderTaskRecord;
 use solar_core::render_task::{self, TaskMemory, TaskStep, TaskView, is_owned_by_target};
 use solar_core::routes::{ActorKind, RENDER_TASK};
@@ -16,7 +16,7 @@ use solar_core::world::World;
 
 use super::access;
 use super::object::{NoRequest, Pass, PassError, Reconcile};
-use super::own::{OwnWrite, catch_up};
+use super::own::{OwnWrite, catch_up, observe};
 use super::render_pool;
 use super::system::Shared;
 use crate::adapters::kubernetes::{Expect, Regarding};
@@ -100,12 +100,8 @@ impl Reconcile for RenderTaskKind {
 
 /// The task as it is now; another of the same name starts with an empty memory.
 fn current(pass: &Pass<RenderTaskKind>) -> Option<Arc<RenderTaskRecord>> {
-    let world = pass.shared.cache.read();
-    let watched = world.render_tasks.get(&pass.name);
+    let task = observe(pass)?;
     let mut memory = pass.memory();
-    let task = settle(watched, &mut memory.own)?;
-    // A task that the watch knows no more is gone: only its own answers keep it a moment longer.
-    watched?;
     if memory.uid != task.meta.uid {
         let own = memory.own.take();
         *memory = Memory { core: TaskMemory::default(), own, uid: task.meta.uid.clone() };

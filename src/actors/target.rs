@@ -15,7 +15,7 @@ use solar_api::{
 };
 use solar_core::artifact::Owner;
 use solar_core::object::ObjectName;
-use solar_core::overlay::{Moment, Own, settle};
+use solar_core::overlay::{Moment, Own};
 use solar_core::record::{RenderBindingRecord, TargetRecord};
 use solar_core::render_task::{RETRY_BASE, RETRY_CAP};
 use solar_core::routes::{ActorKey, ActorKind, RENDER_ARTIFACT, TARGET};
@@ -145,12 +145,8 @@ impl Reconcile for TargetKind {
 
 /// The Target as it is now; another of the same name starts with an empty memory.
 fn current(pass: &mut Pass<TargetKind>) -> Option<Arc<TargetRecord>> {
-    let shared = pass.shared.clone();
-    let world = shared.cache.read();
-    let watched = world.targets.get(&pass.name);
+    let target = own::observe(pass)?;
     let mut memory = pass.memory();
-    let target = settle(watched, &mut memory.own)?;
-    watched?;
     if memory.uid != target.meta.uid {
         let own = memory.own.take();
         *memory = Memory { own, uid: target.meta.uid.clone(), ..Memory::default() };

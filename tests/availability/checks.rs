@@ -50,12 +50,12 @@ fn once() -> Options {
     options
 }
 
-/// A controller whose registry actor dies when it handles the end of this check; and how many it has handled.
+/// A controller whose registry actor dies in this way when it handles the end of this check; and how many it has handled.
 fn dying_at(
     server: Server,
     store: RegistryStore,
     options: Options,
-    check: u32,
+    (check, how): (u32, Verdict),
 ) -> (Simulation, Arc<Mutex<u32>>) {
     let ends = Arc::new(Mutex::new(0));
     let hook = {
@@ -66,7 +66,7 @@ fn dying_at(
             }
             let mut ends = ends.lock().unwrap();
             *ends += 1;
-            if *ends == check { Verdict::Panic } else { Verdict::Go }
+            if *ends == check { how } else { Verdict::Go }
         }
     };
     let spawner = Spawner::hooked(Arc::new(hook));
@@ -241,7 +241,7 @@ fn a_registry_that_asked_to_be_left_alone_is_so_by_a_new_start_of_the_actor_too(
         scene::install(&server, scene::registry("r", HOST));
         let digest = scene::descriptor("none").digest().to_string();
         install_versions(&server, "many", HOST, 100, &digest);
-        let (sim, ends) = dying_at(server, store, once(), 3);
+        let (sim, ends) = dying_at(server, store, once(), (3, Verdict::Panic));
         sim.until("it has died", |_| *ends.lock().unwrap() >= 3).await;
         tokio::time::sleep(Duration::from_secs(115)).await;
         assert_eq!(sim.running.checks_snapshot().await.unwrap().restarts, 1);
@@ -368,23 +368,8 @@ fn the_registry_actor_starts_again_without_losing_a_version_or_asking_more_often
             scene::install(&server, scene::registry("r", HOST));
             let digest = scene::descriptor("none").digest().to_string();
             install_versions(&server, "many", HOST, 120, &digest);
-            let ends = Arc::new(Mutex::new(0));
-            let hook = {
-                let ends = ends.clone();
-                move |label: &str| {
-                    if label != "the registry actor handles the end of a check" {
-                        return Verdict::Go;
-                    }
-                    let mut ends = ends.lock().unwrap();
-                    *ends += 1;
-                    // In the middle of the round.
-                    if *ends == 50 { how } else { Verdict::Go }
-                }
-            };
-            let spawner = solar_controller::actors::pass::Spawner::hooked(Arc::new(hook));
-            let running = support::start_hooked(&server, &store, once(), "controller", spawner);
-            let client = server.client("default");
-            let sim = Simulation { server, store, client, running };
+            // In the middle of the round.
+            let (sim, ends) = dying_at(server, store, once(), (50, how));
             sim.until("it has died", |_| *ends.lock().unwrap() >= 50).await;
             let snapshot = sim.running.checks_snapshot().await.unwrap();
             assert!(snapshot.tokens < 10, "the bucket is the old one: {snapshot:?}");
@@ -442,7 +427,7 @@ fn a_death_behind_a_host_that_hangs_is_made_up_for_within_an_interval() {
         let digest = scene::descriptor("none").digest().to_string();
         install_versions(&server, "many", HOST, 400, &digest);
         // By then they have been told that it takes a quarter of an hour.
-        let (sim, ends) = dying_at(server, store, support::options(), 60);
+        let (sim, ends) = dying_at(server, store, support::options(), (60, Verdict::Panic));
         while *ends.lock().unwrap() < 60 {
             tokio::time::sleep(Duration::from_secs(1)).await;
         }

@@ -236,27 +236,33 @@ fn a_look_for_earlier_versions_that_fails_says_why_and_is_tried_again_with_backo
     });
 }
 
+/// A task for a chart that a Target has, made by hand with a Secret of its own, which is installed, and with one field
+/// changed.
+fn with_a_secret_of_its_own(sim: &Simulation, field: &str, value: &str) -> serde_json::Value {
+    let secret = json!({
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": { "name": "own", "namespace": "fleet" },
+        "type": "kubernetes.io/basic-auth",
+        "stringData": { "username": "solar", "password": "solar-dev" },
+    });
+    sim.server.install(secret).unwrap();
+    let mut task = sim.server.objects("RenderTask").find(|task| task["spec"]["type"] == "release").unwrap();
+    task["metadata"] = json!({ "name": "by-hand", "namespace": "fleet" });
+    task["status"] = json!({});
+    let spec = task["spec"].as_object_mut().unwrap();
+    spec.remove("registryRef");
+    spec.insert("pushSecretRef".to_owned(), json!({ "name": "own" }));
+    spec.insert(field.to_owned(), json!(value));
+    task
+}
+
 #[test]
 fn a_tasks_own_basic_auth_secret_goes_only_to_the_host_whose_registry_names_it() {
     on_paused_time(|| async {
         let sim = with_examples(|_| {});
         sim.until("all Targets are ready", Simulation::all_ready).await;
-        let secret = json!({
-            "apiVersion": "v1",
-            "kind": "Secret",
-            "metadata": { "name": "own", "namespace": "fleet" },
-            "type": "kubernetes.io/basic-auth",
-            "stringData": { "username": "solar", "password": "solar-dev" },
-        });
-        sim.server.install(secret).unwrap();
-        let task = sim.server.objects("RenderTask").find(|task| task["spec"]["type"] == "release").unwrap();
-        let mut task = task.clone();
-        task["metadata"] = json!({ "name": "by-hand", "namespace": "fleet" });
-        task["status"] = json!({});
-        let spec = task["spec"].as_object_mut().unwrap();
-        spec.remove("registryRef");
-        spec.insert("pushSecretRef".to_owned(), json!({ "name": "own" }));
-        spec.insert("baseURL".to_owned(), json!("attacker.example:5000"));
+        let task = with_a_secret_of_its_own(&sim, "baseURL", "attacker.example:5000");
         let requests = sim.store.log().len();
         sim.server.install(task).unwrap();
         sim.until("the task says so", |sim| {
@@ -274,22 +280,7 @@ fn a_task_with_a_secret_of_its_own_goes_on_at_once_when_a_registry_names_the_sec
     on_paused_time(|| async {
         let sim = with_examples(|_| {});
         sim.until("all Targets are ready", Simulation::all_ready).await;
-        let secret = json!({
-            "apiVersion": "v1",
-            "kind": "Secret",
-            "metadata": { "name": "own", "namespace": "fleet" },
-            "type": "kubernetes.io/basic-auth",
-            "stringData": { "username": "solar", "password": "solar-dev" },
-        });
-        sim.server.install(secret).unwrap();
-        let mut task =
-            sim.server.objects("RenderTask").find(|task| task["spec"]["type"] == "release").unwrap();
-        task["metadata"] = json!({ "name": "by-hand", "namespace": "fleet" });
-        task["status"] = json!({});
-        let spec = task["spec"].as_object_mut().unwrap();
-        spec.remove("registryRef");
-        spec.insert("pushSecretRef".to_owned(), json!({ "name": "own" }));
-        spec.insert("repository".to_owned(), json!("fleet/by-hand"));
+        let task = with_a_secret_of_its_own(&sim, "repository", "fleet/by-hand");
         sim.server.install(task).unwrap();
         // Long enough for the waits between its attempts to have grown to minutes.
         tokio::time::sleep(std::time::Duration::from_secs(1_800)).await;

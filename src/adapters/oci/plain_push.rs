@@ -4,7 +4,7 @@ use http::{Method, header};
 
 use super::artifact::{Artifact, Blob, MANIFEST_MEDIA_TYPE};
 use super::auth::Access;
-use super::call::{Call, Message, SMALL_BODY, location};
+use super::call::{Message, SMALL_BODY, location};
 use super::error::{OciError, Operation};
 use super::session::Session;
 use super::transport::Transport;
@@ -20,14 +20,7 @@ impl<T: Transport> Session<T> {
         artifact: &Artifact,
     ) -> Result<Digest, OciError> {
         let operation = Operation::PushManifest;
-        let call = Call {
-            operation,
-            access: Access::Push,
-            endpoint,
-            repository,
-            limit: SMALL_BODY,
-            clock: self.clock,
-        };
+        let call = self.call_to(operation, Access::Push, (endpoint, repository), SMALL_BODY);
         let url = call.manifest_url(&Reference::tag(tag))?;
         for blob in artifact.blobs() {
             self.push_blob(endpoint, repository, blob).await?;

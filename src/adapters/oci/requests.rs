@@ -5,7 +5,7 @@ use http::{Method, header};
 
 use super::MANIFEST_LIMIT;
 use super::auth::Access;
-use super::call::{Call, Message, SMALL_BODY, error_code};
+use super::call::{Message, SMALL_BODY, error_code};
 use super::error::{OciError, Operation};
 use super::session::Session;
 use super::transport::Transport;
@@ -24,14 +24,7 @@ impl<T: Transport> Session<T> {
         repository: &str,
         reference: &Reference,
     ) -> Result<Option<Digest>, OciError> {
-        let call = Call {
-            operation: Operation::Head,
-            access: Access::Pull,
-            endpoint,
-            repository,
-            limit: SMALL_BODY,
-            clock: self.clock,
-        };
+        let call = self.call_to(Operation::Head, Access::Pull, (endpoint, repository), SMALL_BODY);
         let message =
             Message::new(Method::HEAD, call.manifest_url(reference)?).header(header::ACCEPT, MANIFEST_ACCEPT);
         let response = self.call(&call, message).await?;
@@ -56,14 +49,7 @@ impl<T: Transport> Session<T> {
         reference: &Reference,
     ) -> Result<Option<Manifest>, OciError> {
         let operation = Operation::GetManifest;
-        let call = Call {
-            operation,
-            access: Access::Pull,
-            endpoint,
-            repository,
-            limit: MANIFEST_LIMIT,
-            clock: self.clock,
-        };
+        let call = self.call_to(operation, Access::Pull, (endpoint, repository), MANIFEST_LIMIT);
         let message =
             Message::new(Method::GET, call.manifest_url(reference)?).header(header::ACCEPT, MANIFEST_ACCEPT);
         let response = self.call(&call, message).await?;
@@ -92,14 +78,7 @@ impl<T: Transport> Session<T> {
         digest: &Digest,
         limit: usize,
     ) -> Result<Option<Bytes>, OciError> {
-        let call = Call {
-            operation: Operation::GetBlob,
-            access: Access::Pull,
-            endpoint,
-            repository,
-            limit,
-            clock: self.clock,
-        };
+        let call = self.call_to(Operation::GetBlob, Access::Pull, (endpoint, repository), limit);
         let url = call.url(&format!("blobs/{digest}"))?;
         let response = self.call(&call, Message::new(Method::GET, url)).await?;
         match response.status().as_u16() {
@@ -117,14 +96,7 @@ impl<T: Transport> Session<T> {
         reference: &Reference,
     ) -> Result<DeleteOutcome, OciError> {
         let operation = Operation::Delete;
-        let call = Call {
-            operation,
-            access: Access::Delete,
-            endpoint,
-            repository,
-            limit: SMALL_BODY,
-            clock: self.clock,
-        };
+        let call = self.call_to(operation, Access::Delete, (endpoint, repository), SMALL_BODY);
         let response = self.call(&call, Message::new(Method::DELETE, call.manifest_url(reference)?)).await?;
         match response.status().as_u16() {
             401 | 403 | 429 => Err(call.refused(&response)),

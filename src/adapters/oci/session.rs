@@ -39,7 +39,7 @@ impl Default for Timeouts {
 pub(crate) struct Session<T> {
     transport: T,
     timeouts: Timeouts,
-    pub(super) clock: Clock,
+    clock: Clock,
     authorizations: AuthorizationCache,
 }
 
@@ -202,9 +202,19 @@ impl<T: Transport> Session<T> {
         }
     }
 
+    /// A call whose answer has at most `limit` bytes.
+    pub(super) fn call_to<'a>(
+        &self,
+        operation: Operation,
+        access: Access,
+        (endpoint, repository): (&'a Endpoint, &'a str),
+        limit: usize,
+    ) -> Call<'a> {
+        Call { operation, access, endpoint, repository, limit, clock: self.clock }
+    }
+
     pub(super) fn push_blob_call<'a>(&self, endpoint: &'a Endpoint, repository: &'a str) -> Call<'a> {
-        let (operation, access) = (Operation::PushBlob, Access::Push);
-        Call { operation, access, endpoint, repository, limit: SMALL_BODY, clock: self.clock }
+        self.call_to(Operation::PushBlob, Access::Push, (endpoint, repository), SMALL_BODY)
     }
 
     async fn token(

@@ -16,14 +16,7 @@ const TAGS_BODY: usize = 1024 * 1024;
 
 impl<T: Transport> Session<T> {
     pub(crate) async fn tags(&self, endpoint: &Endpoint, repository: &str) -> Result<Vec<String>, OciError> {
-        let call = Call {
-            operation: Operation::Tags,
-            access: Access::Pull,
-            endpoint,
-            repository,
-            limit: TAGS_BODY,
-            clock: self.clock,
-        };
+        let call = self.call_to(Operation::Tags, Access::Pull, (endpoint, repository), TAGS_BODY);
         let mut tags = Vec::new();
         let mut next = Some(call.url(&format!("tags/list?n={TAGS_PAGE}"))?);
         for _ in 0..MAX_TAG_PAGES {
