@@ -235,7 +235,8 @@ impl Case {
         self.define(crd).await
     }
 
-    /// Creates a CRD and waits until its objects can be created and listed.
+    /// Creates a CRD and waits until it is established and its objects can be listed. Both, for kube-apiserver serves a kind as
+    /// soon as its names are accepted, and says a moment later that it is established.
     pub async fn define(&self, crd: Value) -> Kind {
         let created = self.crds().create(crd.clone()).await.is(201);
         let names = &created["spec"]["names"];
@@ -248,9 +249,20 @@ impl Case {
         let base = format!("/apis/{}/{version}{scope}/{}", self.group, names["plural"].as_str().unwrap());
         let kind =
             self.collection(&base, &format!("{}/{version}", self.group), names["kind"].as_str().unwrap());
-        until("the kind is served", async || kind.list("").await.code == 200).await;
+        let name = created["metadata"]["name"].as_str().unwrap();
+        until("the kind is served and established", async || {
+            let crd = self.crds().get(name).await.is(200);
+            holds_condition(&crd, "Established") && kind.list("").await.code == 200
+        })
+        .await;
         kind
     }
+}
+
+/// Whether a condition of this object is `True`.
+pub fn holds_condition(object: &Value, condition: &str) -> bool {
+    let Some(conditions) = object["status"]["conditions"].as_array() else { return false };
+    conditions.iter().any(|c| c["type"] == condition && c["status"] == "True")
 }
 
 /// The schema of widgets.

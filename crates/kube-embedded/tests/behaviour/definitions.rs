@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::case::{Case, cases, until};
+use crate::case::{Case, cases, holds_condition, until};
 
 /// Changes a field of the widget CRD, creates it, and expects a cause.
 async fn refused(case: &Case, change: impl FnOnce(&mut Value), reason: &str, field: &str) {
@@ -22,9 +22,8 @@ cases! {
     async fn a_definition_becomes_established(case) {
         case.widgets().await;
         let crd = case.crds().get(&format!("widgets.{}", case.group)).await.is(200);
-        let conditions = crd["status"]["conditions"].as_array().unwrap();
         for wanted in ["NamesAccepted", "Established"] {
-            assert!(conditions.iter().any(|c| c["type"] == wanted && c["status"] == "True"), "{wanted}: {crd}");
+            assert!(holds_condition(&crd, wanted), "{wanted}: {crd}");
         }
         assert_eq!(crd["status"]["storedVersions"], json!(["v1"]));
         assert_eq!(crd["status"]["acceptedNames"]["plural"], "widgets");
