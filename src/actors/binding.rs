@@ -21,7 +21,7 @@ use solar_core::world::{Kept, Record as _, World};
 
 use super::finalizers::{ensure, protect, remove_own};
 use super::object::{NoRequest, Pass, PassError, Reconcile, or_keep};
-use super::own::{catch_up, keep, observe};
+use super::own::{catch_up, has_caught_up, keep, observe};
 use super::system::Shared;
 use crate::adapters::kubernetes::{Expect, Namespaced};
 
@@ -146,5 +146,9 @@ impl<K: Binding> Reconcile for BindingKind<K> {
 
     fn is_done(shared: &Shared, name: &ObjectName, _: &Self::Memory) -> bool {
         K::Record::table(&shared.cache.read()).get(name).is_none()
+    }
+
+    fn is_dispensable(shared: &Shared, name: &ObjectName, own: &mut Self::Memory) -> bool {
+        has_caught_up(shared, name, own)
     }
 }

@@ -14,7 +14,7 @@ use solar_core::routes::{ActorKind, COMPONENT_VERSION};
 
 use super::finalizers::{ensure, protect, remove_own};
 use super::object::{NoRequest, Pass, PassError, Reconcile};
-use super::own::{OwnWrite, catch_up, keep};
+use super::own::{OwnWrite, catch_up, has_caught_up, keep};
 use super::registry_actor;
 use super::system::Shared;
 use crate::adapters::kubernetes::Expect;
@@ -81,6 +81,12 @@ impl Reconcile for ComponentVersionKind {
 
     fn is_done(shared: &Shared, name: &ObjectName, _: &Memory) -> bool {
         shared.cache.read().component_versions.get(name).is_none()
+    }
+
+    fn is_dispensable(shared: &Shared, name: &ObjectName, memory: &mut Memory) -> bool {
+        // Only frees what the watch has caught up with: no status says when the version's turn was asked for.
+        has_caught_up(shared, name, &mut memory.own);
+        false
     }
 }
 

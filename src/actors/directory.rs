@@ -1,8 +1,8 @@
-//! The directory of object actors: at most one for each name, made when it is first spoken to.
+//! The directory of object actors: at most one for each name, made when it is first spoken to, and again after a rest.
 //!
 //! Messages are handed over while the entry is locked, so that none can go to an actor whose address is given up. An
-//! address is given up in three steps: the entry is parked (what arrives meanwhile is remembered), the actor is asked
-//! whether it is idle behind everything that it was sent, and only then the entry goes, or comes back.
+//! address is given up in three steps: the entry is parked, the actor is asked behind everything that it was sent whether
+//! it has nothing left to do, and only then the entry goes, unless the actor was spoken to meanwhile.
 
 use std::any::Any;
 use std::collections::HashMap;
@@ -16,7 +16,7 @@ use thiserror::Error;
 
 use super::system::Shared;
 use crate::messages::gate::Slot;
-use crate::messages::object::{Answered, Cause, Snapshot};
+use crate::messages::object::{Answered, Cause, Departure, LeftBehind, Snapshot};
 
 /// Why a message was not taken.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
@@ -42,24 +42,39 @@ pub trait ObjectAddr: Send + Sync {
     fn answer(&self, answered: Answered) -> Result<(), Undelivered>;
     /// Lets the actor's pass begin; the slot comes back when it is not taken.
     fn open_gate(&self, slot: Slot) -> Result<(), (Undelivered, Slot)>;
-    /// Asks, behind everything that the actor was sent, whether it has nothing left to do.
-    fn ask_whether_idle(&self) -> BoxFuture<'static, bool>;
+    /// Offers the actor to go, since it has done nothing for a while.
+    fn offer_rest(&self) -> Result<(), Undelivered>;
+    /// Asks, behind everything that the actor was sent, whether it may go.
+    fn ask_to_go(&self) -> BoxFuture<'static, Departure>;
     /// What the actor is doing; `None` when it has ended.
     fn snapshot(&self) -> BoxFuture<'static, Option<Snapshot>>;
     /// The typed address.
     fn as_any(&self) -> &dyn Any;
 }
 
+/// What an actor has before it.
+#[derive(Debug)]
+pub enum Origin {
+    /// Nothing, as far as anybody knows.
+    New,
+    /// An actor of its name that died in this process.
+    Death,
+    /// An actor of its name that went to rest, and what it left.
+    Rest(LeftBehind),
+}
+
 /// Makes the actor of a name.
-pub type Factory = fn(&Arc<Shared>, &ActorKey, restarted: bool) -> Arc<dyn ObjectAddr>;
+pub type Factory = fn(&Arc<Shared>, &ActorKey, Origin) -> Arc<dyn ObjectAddr>;
 
 enum Place {
     Alive(Arc<dyn ObjectAddr>),
-    /// The address is about to be given up; whether somebody knocked meanwhile.
+    /// The address is about to be given up; whether somebody spoke to the actor meanwhile.
     Parked {
         knocked: bool,
         addr: Arc<dyn ObjectAddr>,
     },
+    /// There is no actor, but what the last one left to the next.
+    Resting(LeftBehind),
 }
 
 /// Addresses of object actors by key.
@@ -80,19 +95,10 @@ impl Directory {
         Self { places: DashMap::new(), factories: factories.into_iter().collect() }
     }
 
-    /// How many actors there are.
-    pub fn len(&self) -> usize {
-        self.places.len()
-    }
-
-    /// Whether there is no actor.
-    pub fn is_empty(&self) -> bool {
-        self.places.is_empty()
-    }
-
     /// The keys of all actors, sorted. For dumps only.
     pub fn keys(&self) -> Vec<ActorKey> {
-        let mut keys: Vec<_> = self.places.iter().map(|place| place.key().clone()).collect();
+        let awake = self.places.iter().filter(|place| !matches!(place.value(), Place::Resting(_)));
+        let mut keys: Vec<_> = awake.map(|place| place.key().clone()).collect();
         keys.sort();
         keys
     }
@@ -108,38 +114,43 @@ impl Directory {
         let factory = self.factories.get(&key.kind).ok_or(Undelivered::NoSuchKind)?;
         match self.places.entry(key.clone()) {
             Entry::Vacant(vacant) => {
-                let addr = factory(shared, key, false);
+                let addr = factory(shared, key, Origin::New);
                 let said = say(addr.as_ref());
                 vacant.insert(Place::Alive(addr));
                 said
             }
-            Entry::Occupied(mut occupied) => match occupied.get_mut() {
-                Place::Parked { knocked, .. } => {
-                    *knocked = true;
-                    Err(Undelivered::Ending)
-                }
-                Place::Alive(addr) => match say(addr.as_ref()) {
-                    Err(Undelivered::Ending) => {
-                        let fresh = factory(shared, key, true);
-                        let said = say(fresh.as_ref());
-                        *addr = fresh;
-                        said
-                    }
-                    said => said,
-                },
-            },
+            Entry::Occupied(mut occupied) => {
+                let place = occupied.get_mut();
+                let origin = match place {
+                    Place::Resting(left) => Origin::Rest(left.clone()),
+                    Place::Parked { addr, .. } | Place::Alive(addr) => match say(addr.as_ref()) {
+                        Err(Undelivered::Ending) => Origin::Death,
+                        said => {
+                            if let Place::Parked { knocked, .. } = place {
+                                *knocked = true;
+                            }
+                            return said;
+                        }
+                    },
+                };
+                let fresh = factory(shared, key, origin);
+                let said = say(fresh.as_ref());
+                *place = Place::Alive(fresh);
+                said
+            }
         }
     }
 
-    /// The actor of `key`, if there is one, also while its address is about to be given up: it may be waiting for what
-    /// the caller brings, and would never ask for it again.
+    /// The actor of `key`, if there is one; none is made. It is not kept from going.
     pub fn find(&self, key: &ActorKey) -> Option<Arc<dyn ObjectAddr>> {
         match self.places.get(key)?.value() {
             Place::Alive(addr) | Place::Parked { addr, .. } => Some(addr.clone()),
+            Place::Resting(_) => None,
         }
     }
 
-    /// First step of giving up an address: nothing new is said to it. `None`: it is parked already, or unknown.
+    /// First step of giving up an address: whoever speaks to the actor from now on is noted. `None`: it is parked already,
+    /// or there is no actor.
     pub fn park(&self, key: &ActorKey) -> Option<Arc<dyn ObjectAddr>> {
         let mut place = self.places.get_mut(key)?;
         let Place::Alive(addr) = place.value() else { return None };
@@ -148,17 +159,26 @@ impl Directory {
         Some(addr)
     }
 
-    /// Last step, when the actor still has something to do: its address is good again. Says whether somebody knocked
-    /// meanwhile.
-    pub fn reinstate(&self, key: &ActorKey, addr: Arc<dyn ObjectAddr>) -> bool {
-        let Some(mut place) = self.places.get_mut(key) else { return false };
-        let before = std::mem::replace(place.value_mut(), Place::Alive(addr));
-        matches!(before, Place::Parked { knocked: true, .. })
-    }
-
-    /// Last step, when the actor is idle: the entry goes. Says whether somebody knocked meanwhile.
-    pub fn remove(&self, key: &ActorKey) -> bool {
-        matches!(self.places.remove(key), Some((_, Place::Parked { knocked: true, .. })))
+    /// Last step: the actor goes as it said, unless somebody spoke to it meanwhile. Says whether it went.
+    pub fn let_go(&self, key: &ActorKey, departure: Departure) -> bool {
+        let Entry::Occupied(mut occupied) = self.places.entry(key.clone()) else { return false };
+        let Place::Parked { knocked, addr } = occupied.get() else { return false };
+        let departure = if *knocked { Departure::Stays } else { departure };
+        match departure {
+            Departure::Stays => {
+                let addr = addr.clone();
+                occupied.insert(Place::Alive(addr));
+                false
+            }
+            Departure::Ends => {
+                occupied.remove();
+                true
+            }
+            Departure::Rests(left) => {
+                occupied.insert(Place::Resting(left));
+                true
+            }
+        }
     }
 
     /// Drops all addresses, so that nothing keeps the actors of an ended system.

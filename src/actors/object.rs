@@ -4,6 +4,10 @@
 //! kept apart, and served by the same pass. A pass runs as a task behind a panic boundary, when the gate lets it; it
 //! never waits for another actor, it sends and ends. What others answer is kept, the last from each, and given to the
 //! next pass. A pass that fails, or panics, is tried again with backoff; its answers are forgotten, its memory is not.
+//!
+//! An actor that has done nothing for a while and expects nothing goes to rest: it ends, its memory is kept where it holds
+//! what watch and status do not show, and the next message to its name makes another. So an idle object costs little more
+//! than its record.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -26,14 +30,15 @@ use thiserror::Error;
 use tokio::time::Instant;
 use tracing::Instrument as _;
 
-use super::directory::{ObjectAddr, Undelivered};
+use super::directory::{ObjectAddr, Origin, Undelivered};
 use super::pass::{Begun, Died, PassHandle};
 use super::supervision;
 use super::system::Shared;
 use crate::adapters::kubernetes::{ApiError, Expect, Namespaced, PayloadError, Problem};
 use crate::messages::gate::{Enter, Slot, SlotReturned};
 use crate::messages::object::{
-    Answer, Answered, AskWhetherIdle, Asked, Cause, GateOpened, GetSnapshot, Snapshot, StatusShown, Woken,
+    Answer, Answered, AskToGo, Asked, Cause, Departure, GateOpened, GetSnapshot, OfferRest, Snapshot,
+    StatusShown, Woken,
 };
 use crate::messages::root::Retire;
 use crate::telemetry::metrics::ActorGauge;
@@ -90,6 +95,13 @@ pub trait Reconcile: Sized + Send + Sync + 'static {
 
     /// Whether nothing would be lost if the actor went: its object is gone, and its memory holds nothing.
     fn is_done(shared: &Shared, name: &ObjectName, memory: &Self::Memory) -> bool;
+
+    /// Whether a fresh actor would go on as this one does: `memory` holds nothing that watch and status do not show. What
+    /// the watch has caught up with may be forgotten here.
+    fn is_dispensable(shared: &Shared, name: &ObjectName, memory: &mut Self::Memory) -> bool {
+        let _ = (shared, name, memory);
+        false
+    }
 }
 
 /// The request type of a kind that nobody asks anything.
@@ -328,8 +340,25 @@ pub struct ObjectActor<R: Reconcile> {
     passes: u64,
     restarts: u32,
     next_wake: Option<Instant>,
+    /// When the last pass succeeded.
+    succeeded_at: Instant,
+    /// Whether a rest will be offered.
+    rest_ahead: bool,
     gauge: ActorGauge,
     edits: StatusEdits,
+}
+
+/// What an actor that goes to rest leaves to the next of its name.
+struct Left<R: Reconcile> {
+    memory: Arc<Mutex<R::Memory>>,
+    // Waits in a row, each by an actor of its own, are to be jittered differently.
+    rng: fastrand::Rng,
+}
+
+impl<R: Reconcile> Clone for Left<R> {
+    fn clone(&self) -> Self {
+        Self { memory: self.memory.clone(), rng: self.rng.clone() }
+    }
 }
 
 /// What is known of an actor's mail outside its mailbox.
@@ -399,10 +428,17 @@ impl<R: Reconcile> ObjectAddr for Handle<R> {
         })
     }
 
-    fn ask_whether_idle(&self) -> BoxFuture<'static, bool> {
-        let asked = self.addr.send(AskWhetherIdle);
-        // An actor that has ended is as idle as can be.
-        Box::pin(async move { asked.await.unwrap_or(true) })
+    fn offer_rest(&self) -> Result<(), Undelivered> {
+        self.addr.try_send(OfferRest).map_err(|error| match error {
+            SendError::Full(_) => Undelivered::Full,
+            SendError::Closed(_) => Undelivered::Ending,
+        })
+    }
+
+    fn ask_to_go(&self) -> BoxFuture<'static, Departure> {
+        let asked = self.addr.send(AskToGo);
+        // An actor that has ended is gone already.
+        Box::pin(async move { asked.await.unwrap_or(Departure::Ends) })
     }
 
     fn snapshot(&self) -> BoxFuture<'static, Option<Snapshot>> {
@@ -416,14 +452,23 @@ impl<R: Reconcile> ObjectAddr for Handle<R> {
 }
 
 /// Makes the actor of `key` on its arbiter, under a supervisor.
-pub fn start<R: Reconcile>(shared: &Arc<Shared>, key: &ActorKey, restarted: bool) -> Arc<dyn ObjectAddr> {
+pub fn start<R: Reconcile>(shared: &Arc<Shared>, key: &ActorKey, origin: Origin) -> Arc<dyn ObjectAddr> {
     let mail = Arc::new(Mail::default());
+    let restarted = matches!(origin, Origin::Death);
+    let left = match origin {
+        Origin::Rest(left) => left.downcast_ref::<Left<R>>().cloned(),
+        Origin::New | Origin::Death => None,
+    };
+    let Left { memory, rng } = left.unwrap_or_else(|| Left {
+        memory: Arc::new(Mutex::new(R::memory(shared, restarted))),
+        rng: shared.rng(&key.to_string()),
+    });
     let actor = ObjectActor::<R> {
         key: key.clone(),
         shared: shared.clone(),
         mail: mail.clone(),
         edits: StatusEdits::default(),
-        memory: Arc::new(Mutex::new(R::memory(shared, restarted))),
+        memory,
         requests: Arc::default(),
         answers: BTreeMap::new(),
         finding: None,
@@ -433,12 +478,14 @@ pub fn start<R: Reconcile>(shared: &Arc<Shared>, key: &ActorKey, restarted: bool
         pass_out: false,
         passing: Arc::default(),
         failures: 0,
-        rng: shared.rng(&key.to_string()),
+        rng,
         last_cause: None,
         last_error: None,
         passes: 0,
         restarts: u32::from(restarted),
         next_wake: None,
+        succeeded_at: Instant::now(),
+        rest_ahead: false,
         gauge: ActorGauge::new(R::KIND.0),
     };
     let addr = Supervisor::start_in_arbiter(shared.arbiter(key), move |ctx| {
@@ -647,17 +694,68 @@ impl<R: Reconcile> ObjectActor<R> {
         Self::count("success");
         self.passes += 1;
         self.failures = 0;
+        self.succeeded_at = Instant::now();
         self.last_error = None;
         // Where requests are left, the pass has served as many as one may.
         let is_served = lock(&self.requests).is_empty();
         self.look_again(if is_served { next } else { Some(Duration::ZERO) });
-        let idle = self.is_idle();
-        if idle
-            && self.next_wake.is_none()
-            && let Some(root) = self.shared.retire.get()
-        {
-            // A retirement that is not told now is told after the next pass; it saves memory, nothing else.
+        if self.is_idle() && self.next_wake.is_none() {
+            self.retire();
+        } else if !self.rest_ahead {
+            self.rest_later();
+        }
+    }
+
+    /// Tells the root that the address may go. What is not told now is told another time; it saves memory, nothing else.
+    fn retire(&self) {
+        if let Some(root) = self.shared.retire.get() {
             let _ = root.try_send(Retire { key: self.key.clone() });
+        }
+    }
+
+    fn rest_later(&mut self) {
+        self.rest_ahead = true;
+        self.shared.rests.set(&self.key, Some(Instant::now() + self.shared.options.rest_after));
+    }
+
+    /// Goes, if there is nothing to stay for; else it is asked again later, unless a pass is ahead that will see to it.
+    fn consider_rest(&mut self) {
+        self.rest_ahead = false;
+        if self.is_at_rest() {
+            self.retire();
+        } else if self.phase == Phase::Idle && self.failures == 0 {
+            self.rest_later();
+        }
+    }
+
+    /// Whether nothing was done for a while, and there is nothing to lose besides the memory. The timer stays set, and
+    /// wakes the next actor.
+    fn is_at_rest(&self) -> bool {
+        self.phase == Phase::Idle
+            && self.dirty.is_none()
+            && !self.errand_out
+            && self.failures == 0
+            && self.succeeded_at.elapsed() >= self.shared.options.rest_after
+            && self.finding.is_none()
+            && self.answers.is_empty()
+            && lock(&self.requests).is_empty()
+            && self.edits.is_forgotten(self.shared.clock.elapsed())
+            && !lock(&self.mail.status).is_edited()
+            // A pass that was ended from outside may not have let go yet.
+            && Arc::strong_count(&self.passing) == 1
+    }
+
+    fn departure(&self) -> Departure {
+        if self.is_idle() {
+            return Departure::Ends;
+        }
+        if !self.is_at_rest() {
+            return Departure::Stays;
+        }
+        if R::is_dispensable(&self.shared, &self.key.object, &mut lock(&self.memory)) {
+            Departure::Ends
+        } else {
+            Departure::Rests(Arc::new(Left::<R> { memory: self.memory.clone(), rng: self.rng.clone() }))
         }
     }
 
@@ -803,11 +901,19 @@ impl<R: Reconcile> Handler<GateOpened> for ObjectActor<R> {
     }
 }
 
-impl<R: Reconcile> Handler<AskWhetherIdle> for ObjectActor<R> {
-    type Result = bool;
+impl<R: Reconcile> Handler<OfferRest> for ObjectActor<R> {
+    type Result = ();
 
-    fn handle(&mut self, _: AskWhetherIdle, _: &mut Context<Self>) -> bool {
-        self.is_idle()
+    fn handle(&mut self, _: OfferRest, ctx: &mut Context<Self>) {
+        self.guarded(ctx, "an offer to rest", |actor, _| actor.consider_rest());
+    }
+}
+
+impl<R: Reconcile> Handler<AskToGo> for ObjectActor<R> {
+    type Result = Departure;
+
+    fn handle(&mut self, _: AskToGo, _: &mut Context<Self>) -> Departure {
+        self.departure()
     }
 }
 

@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
+use solar_core::object::ObjectName;
 use solar_core::overlay::{Own, is_overdue, settle};
 use solar_core::world::Kept;
 
 use super::object::{Pass, PassError, Reconcile};
+use super::system::Shared;
 use crate::adapters::kubernetes::Namespaced;
 
 /// A memory that keeps the actor's last write.
@@ -55,6 +57,12 @@ where
     // One that the watch knows no more is gone: own answers keep it only a moment longer.
     watched?;
     Some(record)
+}
+
+/// Whether the watch shows the last write to the object `name`, which is forgotten then.
+pub fn has_caught_up<R: Kept>(shared: &Shared, name: &ObjectName, own: &mut Option<Own<R>>) -> bool {
+    settle(R::table(&shared.cache.read()).get(name), own);
+    own.is_none()
 }
 
 /// Remembers the object as a write has left it.

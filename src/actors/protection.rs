@@ -70,6 +70,10 @@ impl<K: ProtectedKind> Reconcile for ProtectionKind<K> {
     fn is_done(shared: &Shared, name: &ObjectName, _: &bool) -> bool {
         K::PROTECTED.meta(&shared.cache.read(), name).is_none()
     }
+
+    fn is_dispensable(_: &Shared, _: &ObjectName, owed: &mut bool) -> bool {
+        !*owed
+    }
 }
 
 /// The object as the watch shows it, and whether the watch shows somebody who refers to it.

@@ -12,7 +12,7 @@ use solar_core::routes::{ActorKind, RELEASE};
 
 use super::finalizers::{ensure, protect, remove_own};
 use super::object::{NoRequest, Pass, PassError, Reconcile, or_keep};
-use super::own::{catch_up, keep, observe};
+use super::own::{catch_up, has_caught_up, keep, observe};
 use super::system::Shared;
 use crate::adapters::kubernetes::Expect;
 
@@ -77,5 +77,9 @@ impl Reconcile for ReleaseKind {
 
     fn is_done(shared: &Shared, name: &ObjectName, _: &Self::Memory) -> bool {
         shared.cache.read().releases.get(name).is_none()
+    }
+
+    fn is_dispensable(shared: &Shared, name: &ObjectName, own: &mut Self::Memory) -> bool {
+        has_caught_up(shared, name, own)
     }
 }

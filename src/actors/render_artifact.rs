@@ -125,6 +125,12 @@ impl Reconcile for RenderArtifactKind {
             && memory.waiting.is_empty()
             && memory.unserved.is_empty()
     }
+
+    fn is_dispensable(shared: &Shared, name: &ObjectName, memory: &mut Memory) -> bool {
+        // Only frees what the watch has caught up with: no status says which tickets were given and when the tag was looked at.
+        View::of(&shared.cache.read(), name, &mut memory.core);
+        false
+    }
 }
 
 /// Reads artifact and bindings where what was decided upon is not so any more. The watch may never tell: where an object

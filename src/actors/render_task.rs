@@ -16,7 +16,7 @@ use solar_core::world::World;
 
 use super::access;
 use super::object::{NoRequest, Pass, PassError, Reconcile};
-use super::own::{OwnWrite, catch_up, observe};
+use super::own::{OwnWrite, catch_up, has_caught_up, observe};
 use super::render_pool;
 use super::system::Shared;
 use crate::adapters::kubernetes::{Expect, Regarding};
@@ -95,6 +95,12 @@ impl Reconcile for RenderTaskKind {
 
     fn is_done(shared: &Shared, name: &ObjectName, memory: &Memory) -> bool {
         shared.cache.read().render_tasks.get(name).is_none() && !memory.core.submitted
+    }
+
+    fn is_dispensable(shared: &Shared, name: &ObjectName, memory: &mut Memory) -> bool {
+        let task = shared.cache.read().render_tasks.get(name).cloned();
+        has_caught_up(shared, name, &mut memory.own)
+            && task.is_some_and(|task| memory.core.is_dispensable(&task, shared.clock.elapsed()))
     }
 }
 

@@ -40,7 +40,6 @@ use super::timers;
 use super::watch::Watch;
 use crate::adapters::kubernetes::{EventSink, Namespaced, deliver, kind_name};
 use crate::messages::gate::{Close, CountBusy, GateSnapshot, GetGateSnapshot, Open};
-use crate::messages::object::Cause;
 use crate::messages::registry_actor::{ChecksSnapshot, GetChecksSnapshot, StopChecking};
 use crate::messages::render_pool::{GetPoolSnapshot, PoolSnapshot, StopRendering};
 pub use crate::messages::root::State;
@@ -237,7 +236,8 @@ pub fn start(options: Options, ports: Ports, arbiters: Vec<ArbiterHandle>, insta
         checks
     });
     let loops = vec![
-        spawner.spawn_pass("timers", timers::run(shared.clone())),
+        spawner.spawn_pass("timers", timers::wake_due(shared.clone())),
+        spawner.spawn_pass("rests", timers::offer_rests(shared.clone())),
         spawner.spawn_pass("events", deliver(queue, shared.api.clone(), shared.clock, Arc::from(instance))),
     ];
     let (sender, state) = watch::channel(State::Syncing(BTreeSet::new()));
@@ -391,7 +391,7 @@ impl Root {
         for task in std::mem::take(&mut self.loops) {
             ctx.spawn(task.into_actor(self).map(|ended, root, _| {
                 let reason = ended.err().map_or_else(|| "ended".to_owned(), |died| died.to_string());
-                root.tell(State::Failed(format!("the timers or the events: {reason}")));
+                root.tell(State::Failed(format!("the timers, the rests or the events: {reason}")));
             }));
         }
     }
@@ -468,13 +468,13 @@ impl Root {
     fn retire(&mut self, ctx: &mut Context<Self>, key: ActorKey) {
         let Some(addr) = self.shared.directory.park(&key) else { return };
         let shared = self.shared.clone();
-        let asked = addr.ask_whether_idle();
+        let asked = addr.ask_to_go();
         let asked = async move {
-            let idle = asked.await;
-            let knocked =
-                if idle { shared.directory.remove(&key) } else { shared.directory.reinstate(&key, addr) };
-            if knocked {
-                shared.wake(&key, Cause::Change);
+            let departure = asked.await;
+            // The last that holds it, so that the actor ends with its place.
+            drop(addr);
+            if !shared.directory.let_go(&key, departure) {
+                shared.rests.set(&key, Some(Instant::now() + shared.options.rest_after));
             }
         };
         ctx.spawn(asked.into_actor(self));

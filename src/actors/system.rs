@@ -62,6 +62,8 @@ pub struct Options {
     pub artifact: ArtifactOptions,
     /// How ComponentVersions are checked.
     pub availability: AvailabilityOptions,
+    /// How long an object actor does nothing before it goes to rest.
+    pub rest_after: Duration,
     /// Threads that actors live on; 0 means one for each core.
     pub actor_threads: usize,
     /// Seed of all randomness.
@@ -89,6 +91,7 @@ impl Default for Options {
                 interval: Duration::from_secs(300),
                 grace: Duration::from_secs(900),
             },
+            rest_after: Duration::from_secs(60),
             actor_threads: 0,
             seed: 0,
         }
@@ -168,6 +171,8 @@ pub struct Shared {
     pub directory: Directory,
     /// When actors look again by themselves.
     pub timers: TimerQueue,
+    /// When actors that have done nothing for a while may go.
+    pub rests: TimerQueue,
     /// Bounds looks and clean-ups, which wait for registries.
     pub errands: ErrandSlots,
     /// Passes at once.
@@ -227,6 +232,7 @@ impl Shared {
             events,
             directory,
             timers: TimerQueue::default(),
+            rests: TimerQueue::default(),
             errands,
             arbiters,
             term,

@@ -141,6 +141,15 @@ impl Reconcile for TargetKind {
     fn is_done(shared: &Shared, name: &ObjectName, _: &Memory) -> bool {
         shared.cache.read().targets.get(name).is_none()
     }
+
+    fn is_dispensable(shared: &Shared, name: &ObjectName, memory: &mut Memory) -> bool {
+        own::has_caught_up(shared, name, &mut memory.own)
+            && memory.given.is_none()
+            && memory.lookup.is_none()
+            && memory.answers.is_empty()
+            && memory.refused.is_empty()
+            && memory.done.is_empty()
+    }
 }
 
 /// The Target as it is now; another of the same name starts with an empty memory.

@@ -1,4 +1,4 @@
-//! One queue for all timers: an actor's next look survives its restart, and an idle object costs none.
+//! One queue for all timers: an actor's next look survives its restart and its rest, and an idle object costs none.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,6 +8,7 @@ use solar_core::routes::ActorKey;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use super::directory::Undelivered;
 use super::system::Shared;
 use crate::messages::object::Cause;
 
@@ -77,10 +78,26 @@ impl TimerQueue {
 }
 
 /// Wakes whoever is due, for ever.
-pub async fn run(shared: Arc<Shared>) {
+pub async fn wake_due(shared: Arc<Shared>) {
+    run(&shared.timers, |key| shared.wake(key, Cause::Timer)).await;
+}
+
+/// Offers a rest to whoever has done nothing for long enough, for ever.
+pub async fn offer_rests(shared: Arc<Shared>) {
+    run(&shared.rests, |key| {
+        let offered = shared.directory.find(key).map(|actor| actor.offer_rest());
+        if offered == Some(Err(Undelivered::Full)) {
+            shared.rests.set(key, Some(Instant::now() + shared.options.rest_after));
+        }
+    })
+    .await;
+}
+
+/// Calls `due` with each key whose time has come.
+async fn run(queue: &TimerQueue, due: impl Fn(&ActorKey)) {
     loop {
-        let changed = shared.timers.changed.notified();
-        match shared.timers.first() {
+        let changed = queue.changed.notified();
+        match queue.first() {
             None => changed.await,
             Some(at) => {
                 tokio::select! {
@@ -90,8 +107,8 @@ pub async fn run(shared: Arc<Shared>) {
                 }
             }
         }
-        for key in shared.timers.take_due(Instant::now()) {
-            shared.wake(&key, Cause::Timer);
+        for key in queue.take_due(Instant::now()) {
+            due(&key);
         }
     }
 }

@@ -1,5 +1,8 @@
 //! To any object actor.
 
+use std::any::Any;
+use std::sync::Arc;
+
 use actix::Message;
 use solar_core::availability::Checked;
 use solar_core::profile::Hindrance;
@@ -113,10 +116,29 @@ pub struct GateOpened(
     pub Slot,
 );
 
-/// Asks whether the actor has anything left to do; sent before its address is given up.
+/// The actor has done nothing for a while: it may go, if it expects nothing.
 #[derive(Clone, Copy, Debug, Message)]
-#[rtype(result = "bool")]
-pub struct AskWhetherIdle;
+#[rtype(result = "()")]
+pub struct OfferRest;
+
+/// Asks whether the actor may go; sent before its address is given up.
+#[derive(Clone, Copy, Debug, Message)]
+#[rtype(result = "Departure")]
+pub struct AskToGo;
+
+/// What an actor leaves to the next of its name.
+pub type LeftBehind = Arc<dyn Any + Send + Sync>;
+
+/// How an actor goes.
+#[derive(Clone, Debug, actix::MessageResponse)]
+pub enum Departure {
+    /// It has something to do, or expects something.
+    Stays,
+    /// It leaves nothing behind that somebody could miss.
+    Ends,
+    /// The next of its name has to know this.
+    Rests(LeftBehind),
+}
 
 /// Asks what the actor is doing.
 #[derive(Clone, Copy, Debug, Message)]

@@ -76,7 +76,7 @@ pub const FAMILIES: &[Family] = &[
         "solar_actors",
         Measure::Gauge,
         &["kind", "state"],
-        "Object actors by what they do: idle, queued for a pass, running one, or waiting for an errand.",
+        "Object actors by what they do (those at rest have ended): idle, queued for a pass, running one, or waiting for an errand.",
     ),
     family(
         "solar_api_requests_total",

@@ -45,7 +45,7 @@ fn world() -> (Server, RegistryStore) {
 
 /// A day between two regular checks, so that only the first ones are seen.
 fn once() -> Options {
-    let mut options = support::options();
+    let mut options = support::restless();
     options.availability.interval = Duration::from_secs(24 * 3_600);
     options
 }

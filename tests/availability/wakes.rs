@@ -22,7 +22,7 @@ async fn checked() -> Simulation {
     scene::install(&server, scene::registry("r", HOST));
     let digest = scene::push(&store, REPOSITORY, "content").await;
     scene::install(&server, scene::version("v", HOST, digest.as_str()));
-    let sim = Simulation::over(server, store, support::options());
+    let sim = Simulation::over(server, store, support::restless());
     sim.until("it is there", |sim| reason(&sim.server, "v") == "DescriptorAvailable").await;
     tokio::time::sleep(Duration::from_secs(5)).await;
     sim
@@ -72,7 +72,7 @@ fn an_annotation_that_was_set_while_nobody_was_there_is_answered() {
         sim.running.shut_down().await;
         let patch = json!({ "metadata": { "annotations": { RECHECK: "now" } } });
         sim.patch("componentversions", NAMESPACE, "v", patch).await;
-        let sim = Simulation::over(server, store, support::options());
+        let sim = Simulation::over(server, store, support::restless());
         sim.until("it is answered", |sim| {
             let version = sim.server.get_object("ComponentVersion", NAMESPACE, "v").unwrap();
             version["status"]["observedRecheck"] == "now"
@@ -214,7 +214,7 @@ fn a_component_that_cannot_be_held_keeps_nobody_from_looking() {
         let digest = scene::push(&store, REPOSITORY, "content").await;
         scene::install(&server, scene::version("v", HOST, digest.as_str()));
         server.add_fault(FaultRule::new(ApiFault::unavailable()).verb(Verb::Patch).resource("components"));
-        let sim = Simulation::over(server, store, support::options());
+        let sim = Simulation::over(server, store, support::restless());
         sim.until("it is there", |sim| reason(&sim.server, "v") == "DescriptorAvailable").await;
         assert!(finalizers(&sim, "Component", "web").is_empty());
         sim.server.set_faults(FaultPlan::default());
@@ -233,7 +233,7 @@ fn a_version_whose_component_comes_later_holds_it_then() {
         scene::install(&server, scene::registry("r", HOST));
         let digest = scene::push(&store, REPOSITORY, "content").await;
         scene::install(&server, scene::version("v", HOST, digest.as_str()));
-        let sim = Simulation::over(server, store, support::options());
+        let sim = Simulation::over(server, store, support::restless());
         sim.until("it needs no Component", |sim| reason(&sim.server, "v") == "DescriptorAvailable").await;
         let spec = json!({ "scheme": "oci", "registry": HOST, "repository": REPOSITORY });
         scene::install(&sim.server, scene::object("Component", "web", spec));

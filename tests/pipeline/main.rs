@@ -13,6 +13,7 @@ mod price;
 mod protection;
 mod protocol;
 mod refusals;
+mod rest;
 mod scene;
 #[path = "../support/edits.rs"]
 mod status_edits;

@@ -8,7 +8,7 @@ use solar_core::object::ObjectName;
 use solar_core::routes::{ActorKey, TARGET};
 
 use crate::scene::{object, pass, registry, secret};
-use crate::support::{Simulation, on_paused_time};
+use crate::support::{Simulation, on_paused_time, restless, world};
 
 const GROUP: &str = "solar.opendefense.cloud";
 const HOST_2: &str = "127.0.0.2:5000";
@@ -395,7 +395,8 @@ fn rows() -> Vec<Row> {
 #[test]
 fn each_change_wakes_the_targets_that_depend_on_it_before_or_after_and_nobody_else() {
     on_paused_time(|| async {
-        let sim = Simulation::new();
+        let (server, store) = world();
+        let sim = Simulation::over(server, store, restless());
         for object in objects() {
             sim.server.install(object).unwrap();
         }
@@ -434,7 +435,8 @@ fn own(sim: &Simulation, kind: &str) -> String {
 #[test]
 fn what_becomes_of_its_tasks_bindings_and_artifacts_wakes_their_target_and_nobody_else() {
     on_paused_time(|| async {
-        let sim = Simulation::new();
+        let (server, store) = world();
+        let sim = Simulation::over(server, store, restless());
         for object in objects() {
             sim.server.install(object).unwrap();
         }

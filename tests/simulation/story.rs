@@ -348,6 +348,8 @@ impl Story {
             // A look of its own at some hour is a request that nothing asked for.
             artifact: ArtifactOptions { check_interval: None, ..Options::default().artifact },
             availability: AvailabilityOptions { interval: descriptors::INTERVAL, grace: descriptors::GRACE },
+            // Most actors rest between two things that happen, or just when the next happens.
+            rest_after: Duration::from_millis([50, 500, 5_000, 60_000][self.seed as usize % 4]),
             ..Options::default()
         };
         let hook = {

@@ -101,6 +101,11 @@ pub fn options() -> Options {
     options
 }
 
+/// As [`options`], with actors that never rest, so that they can be asked how many passes they have had.
+pub fn restless() -> Options {
+    Options { rest_after: Duration::from_secs(7 * 24 * 3_600), ..options() }
+}
+
 /// Starts the controller over this world.
 pub fn start(server: &Server, store: &RegistryStore, options: Options, incarnation: &str) -> Running {
     start_hooked(server, store, options, incarnation, Spawner::default())

@@ -108,6 +108,23 @@ pub struct TaskMemory {
     pub pushed: Option<(String, Moment)>,
 }
 
+impl TaskMemory {
+    /// Whether an empty memory would lead to the same steps for `task` from `now` on.
+    pub fn is_dispensable(&self, task: &RenderTaskRecord, now: Moment) -> bool {
+        let is_resolved = is_true(task, reason::JOB_SUCCEEDED) || is_true(task, reason::JOB_FAILED);
+        let is_attempt_ahead = self.submitted
+            || self.outcome.is_some()
+            || self.result.is_some()
+            || self.again
+            || self.held.is_some()
+            || self.retry_at.is_some()
+            || self.refused_until.is_some_and(|until| now < until)
+            || self.waiting_since.is_some();
+        let is_watch_behind = self.pushed.as_ref().is_some_and(|(_, at)| now < *at + WATCH_LAG);
+        is_resolved && !is_attempt_ahead && !is_watch_behind && self.failures == 0 && self.stale == 0
+    }
+}
+
 /// What a job came to that the status has to say.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TaskResult {

@@ -81,6 +81,11 @@ impl StatusEdits {
         if now < self.earliest { EditLook::At(self.earliest) } else { EditLook::Now }
     }
 
+    /// Whether earlier edits make no difference any more.
+    pub fn is_forgotten(&self, now: Moment) -> bool {
+        self.in_a_row == 0 || now >= self.earliest + CAP
+    }
+
     /// A pass begins, for whatever cause, which sees an edit. `jitter` is in 0..1.
     pub fn looked(&mut self, now: Moment, jitter: f64) {
         if now >= self.earliest + CAP {

@@ -449,6 +449,52 @@ fn a_stale_chart_is_made_again_at_once_and_then_ever_more_slowly() {
     assert_eq!(memory.stale, 0, "another end forgets it");
 }
 
+// ---- Rest ----
+
+#[test]
+fn a_memory_can_be_done_without_when_the_chart_is_there_or_was_given_up_and_the_watch_has_shown_it() {
+    for outcome in [succeeded(), input_fault()] {
+        let (done, mut memory) = after(outcome);
+        assert!(
+            !memory.is_dispensable(&done, seconds(10)),
+            "what it came to is not known to be written: {memory:?}"
+        );
+        let steps = next(&done, &VIEW, &mut memory, seconds(20));
+        assert!(memory.is_dispensable(&done, seconds(20)), "{memory:?}");
+        assert_eq!(next(&done, &VIEW, &mut TaskMemory::default(), seconds(20)), steps, "{memory:?}");
+    }
+    let (done, mut memory) = after(succeeded());
+    next(&done, &VIEW, &mut memory, seconds(14));
+    assert!(!memory.is_dispensable(&done, seconds(14)), "the watch may not show the digest yet");
+}
+
+#[test]
+fn a_memory_is_needed_while_an_attempt_is_ahead_or_counted() {
+    let (done, _) = after(succeeded());
+    let now = seconds(100);
+    let (waiting, retries) = after(surroundings("registry away"));
+    assert!(!retries.is_dispensable(&waiting, now), "a wait after a failure");
+    let counted = TaskMemory { counted: Some(1), ..TaskMemory::default() };
+    assert!(!counted.is_dispensable(&fresh(), now), "the attempt would be counted twice");
+    let needed: [(&str, fn(&mut TaskMemory)); 9] = [
+        ("submitted", |memory| memory.submitted = true),
+        ("outcome", |memory| memory.outcome = Some(JobOutcome::Stale)),
+        ("again", |memory| memory.again = true),
+        ("held", |memory| memory.held = Some((String::new(), Duration::from_secs(1)))),
+        ("retry_at", |memory| memory.retry_at = Some(Duration::from_secs(1))),
+        ("refused_until", |memory| memory.refused_until = Some(Duration::from_secs(101))),
+        ("waiting_since", |memory| memory.waiting_since = Some(Duration::from_secs(1))),
+        ("failures", |memory| memory.failures = 1),
+        ("stale", |memory| memory.stale = 1),
+    ];
+    for (what, set) in needed {
+        let mut memory = TaskMemory::default();
+        assert!(memory.is_dispensable(&done, now));
+        set(&mut memory);
+        assert!(!memory.is_dispensable(&done, now), "{what}");
+    }
+}
+
 #[test]
 fn a_terminating_task_asks_for_nothing() {
     let mut going = fresh();

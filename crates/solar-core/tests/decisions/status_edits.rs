@@ -80,9 +80,11 @@ fn somebody_who_keeps_writing_waits_ever_longer_and_is_forgiven_after_a_rest() {
     }
     // The last wait is over; five minutes more are a rest.
     now += at(299);
+    assert!(!edits.is_forgotten(now));
     edits.looked(now, 0.0);
     assert_eq!(edits.look(now), EditLook::At(now + at(300)), "not forgiven yet");
     now += at(600);
+    assert!(edits.is_forgotten(now));
     edits.looked(now, 0.0);
     assert_eq!(edits.look(now), EditLook::At(now + at(1)));
 }
