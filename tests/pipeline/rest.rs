@@ -6,9 +6,9 @@ use std::time::Duration;
 use kube_embedded::{Fault as ApiFault, FaultRule, Verb, WatchFault};
 use serde_json::json;
 use solar_controller::dev::registry::Access;
-use solar_controller::messages::object::Cause;
+use solar_controller::messages::object::{Cause, Departure};
 use solar_core::object::ObjectName;
-use solar_core::routes::{ActorKey, RELEASE_BINDING};
+use solar_core::routes::{ActorKey, RELEASE_BINDING, TARGET};
 
 use crate::scene::{install_platform, install_target, is_ready, pass, ready};
 use crate::support::{Simulation, on_paused_time, options, world};
@@ -78,6 +78,35 @@ fn what_an_actor_wrote_and_the_watch_does_not_show_is_remembered_through_its_res
         sim.running.shared.wake(&binding, Cause::Change);
         pass(Duration::from_secs(20)).await;
         assert_eq!(writes(&sim) - before, 0, "the next one knows what is written");
+        sim.shut_down().await;
+    });
+}
+
+#[test]
+fn who_is_spoken_to_while_it_is_asked_to_go_stays_and_hears_it() {
+    on_paused_time(|| async {
+        let sim = ready().await;
+        let (shared, directory) = (&sim.running.shared, &sim.running.shared.directory);
+        let target = ActorKey::new(TARGET, ObjectName::new("fleet", "one"));
+        let passes = async || {
+            let actor = directory.find(&target).expect("it is there");
+            actor.snapshot().await.expect("it answers").passes
+        };
+        pass(Duration::from_secs(20)).await;
+        let before = passes().await;
+        directory.park(&target).expect("it has an actor");
+        assert!(directory.park(&target).is_none(), "it is asked once at a time");
+        shared.wake(&target, Cause::Change);
+        assert!(!directory.let_go(&target, Departure::Ends), "somebody spoke to it");
+        pass(Duration::from_secs(1)).await;
+        assert_eq!(passes().await, before + 1);
+
+        directory.park(&target).expect("its address is good again");
+        assert!(directory.let_go(&target, Departure::Ends));
+        assert!(directory.find(&target).is_none());
+        shared.wake(&target, Cause::Change);
+        pass(Duration::from_secs(1)).await;
+        assert_eq!(passes().await, 1, "another one");
         sim.shut_down().await;
     });
 }

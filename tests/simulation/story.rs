@@ -349,7 +349,7 @@ impl Story {
             artifact: ArtifactOptions { check_interval: None, ..Options::default().artifact },
             availability: AvailabilityOptions { interval: descriptors::INTERVAL, grace: descriptors::GRACE },
             // Most actors rest between two things that happen, or just when the next happens.
-            rest_after: Duration::from_millis([50, 500, 5_000, 60_000][self.seed as usize % 4]),
+            rest_after: Duration::from_millis([200, 1_000, 10_000, 60_000][self.seed as usize % 4]),
             ..Options::default()
         };
         let hook = {
