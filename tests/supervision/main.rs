@@ -245,7 +245,7 @@ fn cases() -> Vec<Case> {
             );
         }
     }
-    for task in ["timers", "events"] {
+    for task in ["timers", "rests", "events"] {
         let part = format!("the {task}");
         add(
             &part,
