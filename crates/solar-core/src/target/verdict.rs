@@ -14,6 +14,7 @@ use super::view::View;
 use crate::backoff;
 use crate::condition::{self, Status, Wanted};
 use crate::hash;
+use crate::layout::MAX_BOOTSTRAP_VERSION;
 
 /// First wait for something that is missing.
 const LOOK_BASE: Duration = Duration::from_secs(5);
@@ -163,6 +164,13 @@ pub(super) fn bootstrap_ready(stage2: &Stage2) -> Wanted {
         Stage2::VersionUnknown { cause: None, .. } => return preparing(),
         Stage2::VersionUnknown { cause: Some(cause), .. } => {
             let message = format!("The tags of earlier bootstrap charts could not be listed: {cause}");
+            return Wanted::no(TYPE, FAILED, message);
+        }
+        Stage2::NoVersionLeft { repository } => {
+            let message = format!(
+                "Version {MAX_BOOTSTRAP_VERSION} of {repository} is used and none can follow: delete the tag, the \
+                 RenderArtifact and the RenderTask of that version"
+            );
             return Wanted::no(TYPE, FAILED, message);
         }
         Stage2::Wanted(bootstrap) => bootstrap,
