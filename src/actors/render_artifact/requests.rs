@@ -15,7 +15,7 @@ use solar_core::artifact::{
 };
 use solar_core::object::ObjectName;
 use solar_core::routes::ActorKey;
-use solar_core::target::{BindAnswer, Coordinates, REFUSED_AGAIN};
+use solar_core::target::{BindAnswer, Coordinates, REFUSED_AGAIN, Stranger};
 use tokio::sync::oneshot;
 
 use super::own::{keep_artifact, keep_binding, write_status};
@@ -218,35 +218,42 @@ async fn bind(
         artifact::bind(view, memory, &pass.name, owner, coordinates, registry, now)
     });
     let (binding, create_artifact) = match decision {
-        BindDecision::Collision { with } => return Ok(Some(BindAnswer::Collision { with })),
+        BindDecision::Collision { with } => return Ok(Some(collision(with))),
         BindDecision::Terminating { retry_after, cause } => {
             return Ok(Some(BindAnswer::Terminating { retry_after, cause }));
         }
         BindDecision::LookFirst => return Ok(None),
         BindDecision::Proceed { binding, create_artifact } => (binding, create_artifact),
     };
-    change_binding(pass, owner, registry, binding).await?;
+    if !change_binding(pass, owner, registry, binding).await? {
+        return Ok(Some(BindAnswer::Collision { with: Stranger::Binding }));
+    }
     if create_artifact && let Some(with) = create(pass, coordinates, registry, render_task).await? {
         remove_own_binding(pass, owner).await?;
-        return Ok(Some(BindAnswer::Collision { with }));
+        return Ok(Some(collision(with)));
     }
     Ok(Some(BindAnswer::Bound))
 }
 
+fn collision(with: Coordinates) -> BindAnswer {
+    BindAnswer::Collision { with: Stranger::Artifact(with) }
+}
+
+/// Makes the binding so; answers whether its name is not another one's.
 async fn change_binding(
     pass: &Pass<RenderArtifactKind>,
     owner: &Owner,
     registry: &ObjectName,
     change: BindingChange,
-) -> Result<(), PassError> {
+) -> Result<bool, PassError> {
     match change {
-        BindingChange::None => Ok(()),
+        BindingChange::None => Ok(true),
         BindingChange::Repoint(old) => {
             let expect = Expect { uid: &old.meta.uid, resource_version: Some(&old.meta.resource_version) };
             let change = refer_to_registry(&pass.name.namespace, registry);
             let patched: RenderBinding = pass.shared.api.merge(&old.meta.name, expect, change).await?;
             keep_binding(pass, &patched);
-            Ok(())
+            Ok(true)
         }
         BindingChange::Recreate(old) => {
             delete_binding(pass, &old).await?;
@@ -256,11 +263,12 @@ async fn change_binding(
     }
 }
 
+/// Creates the binding; answers whether its name is not another one's.
 async fn create_binding(
     pass: &Pass<RenderArtifactKind>,
     owner: &Owner,
     registry: &ObjectName,
-) -> Result<(), PassError> {
+) -> Result<bool, PassError> {
     let binding = RenderBinding {
         metadata: ObjectMeta {
             name: Some(binding_name(&pass.name.name, &owner.target)),
@@ -279,7 +287,7 @@ async fn create_binding(
     match pass.shared.api.create(&binding).await {
         Ok(created) => {
             keep_binding(pass, &created);
-            Ok(())
+            Ok(true)
         }
         Err(ApiError { problem: Problem::AlreadyExists, .. }) => {
             // The watch was behind; with what is there now the request is decided anew.
@@ -288,11 +296,7 @@ async fn create_binding(
             if look(pass, |view, _| view.bindings.get(&name).is_some()) {
                 return Err(PassError::Outdated(pass.name.clone()));
             }
-            let name = pass.name.sibling(name);
-            Err(PassError::Other(format!(
-                "RenderBinding {name} is needed for RenderArtifact {} and names another: delete it",
-                pass.name
-            )))
+            Ok(false)
         }
         Err(error) => Err(error.into()),
     }

@@ -102,7 +102,9 @@ fn unmatched(stage1: &Stage1) -> Fault {
 
 fn collision(stage1: &Stage1) -> Fault {
     let collisions = stage1.charts.iter().filter_map(|chart| match &chart.state.stage {
-        Stage::Collision { message } => Some(format!("{message}: change Release {}", release(chart))),
+        Stage::Collision { message, mend } => {
+            Some(format!("{message}: {mend}, or change Release {}", release(chart)))
+        }
         _ => None,
     });
     listed(reason::NAME_COLLISION, collisions)
@@ -192,9 +194,8 @@ pub(super) fn bootstrap_ready(stage2: &Stage2) -> Wanted {
         Stage::Failed { message } => {
             Wanted::no(TYPE, FAILED, format!("RenderTask {} failed: {message}", chart.task))
         }
-        Stage::Collision { message } | Stage::Refused { message, .. } => {
-            Wanted::no(TYPE, FAILED, message.clone())
-        }
+        Stage::Collision { message, mend } => Wanted::no(TYPE, FAILED, format!("{message}: {mend}")),
+        Stage::Refused { message, .. } => Wanted::no(TYPE, FAILED, message.clone()),
     }
 }
 
