@@ -11,7 +11,7 @@ use solar_api::{
     RenderBindingSpec, Target,
 };
 use solar_core::artifact::{
-    self, BindDecision, BindingChange, Owner, PushDecision, UnbindDecision, binding_name,
+    self, BindDecision, BindingChange, Owner, PushDecision, UnbindDecision, Written, binding_name,
 };
 use solar_core::object::ObjectName;
 use solar_core::routes::ActorKey;
@@ -121,8 +121,8 @@ async fn serve(pass: &mut Pass<RenderArtifactKind>, request: ArtifactRequest) ->
             }
             Err(error) => Err(Unserved { error, request: Some(request) }),
         },
-        ArtifactRequest::PushFailed { ticket, unanswered_since } => {
-            pass.memory().core.close_ticket(*ticket, *unanswered_since);
+        ArtifactRequest::PushFailed { ticket, written } => {
+            pass.memory().core.close_ticket(*ticket, *written);
             Ok(())
         }
     }
@@ -184,13 +184,13 @@ fn hand_over(
 ) {
     let put = |open| *held.lock().unwrap_or_else(PoisonError::into_inner) = open;
     if let PushAnswer::Granted { ticket } = &answer {
-        put(Some(OpenTicket { artifact: pass.name.clone(), ticket: ticket.id, unanswered_since: None }));
+        put(Some(OpenTicket { artifact: pass.name.clone(), ticket: ticket.id, written: Written::Nothing }));
         pass.memory().holder = Arc::downgrade(held);
     }
     if let Err(PushAnswer::Granted { ticket }) = reply.send(answer) {
         // The job is gone, and whoever ended it may have looked for the ticket before it was there.
         put(None);
-        pass.memory().core.close_ticket(ticket.id, None);
+        pass.memory().core.close_ticket(ticket.id, Written::Nothing);
     }
 }
 
@@ -328,7 +328,10 @@ async fn create(
     match pass.shared.api.create(&artifact).await {
         Ok(created) => {
             keep_artifact(pass, &created);
-            pass.memory().core.trusted = true;
+            let now = pass.now();
+            let mut memory = pass.memory();
+            memory.core.trusted = true;
+            memory.core.created(created.metadata.uid.as_deref().unwrap_or_default(), now);
             Ok(None)
         }
         Err(ApiError { problem: Problem::AlreadyExists, .. }) => {
@@ -418,6 +421,6 @@ async fn pushed(pass: &Pass<RenderArtifactKind>, ticket: u64, digest: &str) -> R
             memory.core.looked = Some(artifact.meta.uid.clone());
         }
     }
-    pass.memory().core.close_ticket(ticket, None);
+    pass.memory().core.close_ticket(ticket, Written::Answered);
     Ok(())
 }
