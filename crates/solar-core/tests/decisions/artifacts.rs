@@ -156,7 +156,8 @@ fn a_binding_of_an_old_owner_uid_is_made_anew_and_never_patched() {
 #[test]
 fn bind_to_an_artifact_that_is_cleaned_up_creates_nothing() {
     let decision = bind(&world(Some(&terminating()), &[]), &owner("berlin"), "charts");
-    assert!(matches!(decision, BindDecision::Terminating { .. }), "{decision:?}");
+    let BindDecision::Terminating { retry_after, .. } = decision else { panic!("{decision:?}") };
+    assert_eq!(retry_after, seconds(5), "it asks again");
 }
 
 #[test]
