@@ -68,6 +68,9 @@ pub enum RenderCommandError {
         /// What the parser found, and where.
         problem: String,
     },
+    /// There is more than one document in the manifest.
+    #[error("the manifest holds more than one document: give one RenderTask in a file of its own")]
+    Documents,
     /// The manifest is another kind of object.
     #[error(
         "the manifest is of apiVersion {api_version:?} and kind {kind:?}: give one of apiVersion {API_VERSION} and kind {KIND}"
@@ -168,8 +171,10 @@ fn read_object(manifest: &str) -> Result<Value, RenderCommandError> {
         legacy_octal_numbers: true,
         with_snippet: false,
     };
-    serde_saphyr::from_str_with_options(manifest, options)
-        .map_err(|error| RenderCommandError::Syntax { problem: error.to_string() })
+    serde_saphyr::from_str_with_options(manifest, options).map_err(|error| match error {
+        serde_saphyr::Error::MultipleDocuments { .. } => RenderCommandError::Documents,
+        error => RenderCommandError::Syntax { problem: error.to_string() },
+    })
 }
 
 fn write_folder(out: &Path, chart: &RenderedChart) -> Result<(), RenderCommandError> {
@@ -275,7 +280,10 @@ spec:
             (String::new(), "the manifest is of apiVersion \"\" and kind \"\""),
             ("a: [".to_owned(), "the manifest is neither YAML nor JSON: "),
             ("{\"a\": ".to_owned(), "the manifest is neither YAML nor JSON: "),
-            (format!("{MANIFEST}---\n{MANIFEST}"), "the manifest is neither YAML nor JSON: "),
+            (
+                format!("{MANIFEST}---\n{MANIFEST}"),
+                "the manifest holds more than one document: give one RenderTask in a file of its own",
+            ),
             (
                 MANIFEST.replace("RenderTask", "Release"),
                 "the manifest is of apiVersion \"solar.opendefense.cloud/v1alpha1\" and kind \"Release\": give one of",

@@ -23,8 +23,6 @@ use crate::messages::registry_actor::{CheckAdmission, CheckManifest};
 
 /// Steps of one pass: at most a status, a question and a wait.
 const MOST_STEPS: usize = 8;
-/// How soon a question is asked again for which the registry actor had no room.
-const ASK_AGAIN: Duration = Duration::from_millis(500);
 
 /// ComponentVersions.
 pub struct ComponentVersionKind;
@@ -143,10 +141,8 @@ async fn check(pass: &Pass<ComponentVersionKind>) -> Result<Option<Duration>, Pa
             Step::Wait(until) => return Ok(until.map(|until| until.saturating_sub(now.moment))),
             Step::Ask { host, due, lane } => {
                 let question = CheckManifest { version: pass.name.clone(), host, due, lane };
-                let sent = pass.shared.checks.get().is_some_and(|checks| checks.try_send(question).is_ok());
-                if !sent {
-                    return Ok(Some(ASK_AGAIN));
-                }
+                // Where it cannot be handed over there is no answer, and whoever gets none asks again.
+                let _ = pass.shared.checks.get().map(|checks| checks.try_send(question));
             }
             Step::Write(status) => write_status(pass, &version, &status).await?,
         }

@@ -161,7 +161,6 @@ impl PassError {
                 Problem::Server { code, .. } if code < 500 && code != 401 => Some(error.to_string()),
                 _ => None,
             },
-            Self::Other(message) => Some(message.clone()),
             _ => None,
         }
     }

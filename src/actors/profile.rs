@@ -21,9 +21,9 @@ use super::own::{OwnWrite, catch_up, keep, observe};
 use super::references::{controlled_by, reference};
 use super::system::Shared;
 use crate::adapters::kubernetes::{ApiError, Expect, Problem, Regarding};
-use crate::messages::object::Answer;
+use crate::messages::object::{Answer, Cause};
 
-/// How often it is looked whether a stranger has gone that has the name of a binding.
+/// How often it is looked whether a stranger has gone that has the name of a binding, should the word of it be missed.
 const COLLISION_AGAIN: Duration = Duration::from_secs(60);
 
 /// Profiles.
@@ -60,6 +60,10 @@ impl Reconcile for ProfileKind {
         let Some(mut profile) = observe(pass) else { return Ok(None) };
         take_in_answers(pass, &profile);
         let shared = pass.shared.clone();
+        let freed = pass.memory().hindrances.freed(&shared.cache.read(), &profile);
+        for target in freed {
+            shared.wake(&ActorKey::new(PROFILE_BINDINGS, target), Cause::Change);
+        }
         if profile.meta.terminating {
             // The bindings' own actors delete them; their end wakes this one.
             if !has_bindings(pass, &profile).await? {
@@ -180,7 +184,6 @@ impl Reconcile for ProfileBindingsKind {
         }
         let told = tell(pass, &hindered);
         failed.and(told)?;
-        // Nobody tells of the end of a stranger: what it was for stands in nothing but its name.
         let collides = hindered.values().any(|(_, it)| matches!(it, Hindrance::NameCollision(_)));
         Ok(collides.then_some(COLLISION_AGAIN))
     }

@@ -15,7 +15,7 @@ use std::time::Duration;
 use solar_api::conditions::oci_cleanup;
 use solar_api::names::{REGISTRY_REF_FINALIZER, RENDER_ARTIFACT_FINALIZER};
 use solar_api::{Registry, RenderArtifact, RenderArtifactStatus, RenderBinding, Target};
-use solar_core::artifact::{self, ArtifactMemory, ArtifactStep, Owner, View};
+use solar_core::artifact::{self, ArtifactMemory, ArtifactStep, Owner, View, Written};
 use solar_core::condition::Wanted;
 use solar_core::grant;
 use solar_core::object::ObjectName;
@@ -214,7 +214,7 @@ fn close_lost_ticket(pass: &Pass<RenderArtifactKind>) {
     if let Some(id) = memory.core.ticket.as_ref().map(|ticket| ticket.id)
         && memory.holder.strong_count() == 0
     {
-        memory.core.close_ticket(id, Some(now));
+        memory.core.close_ticket(id, Written::Unanswered(now));
     }
 }
 

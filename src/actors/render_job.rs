@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use solar_api::names::RENDER_REQUEST_ANNOTATION;
 use solar_api::{RenderTask, RenderTaskType};
-use solar_core::artifact::{Owner, PushRequest};
+use solar_core::artifact::{Owner, PushRequest, Written};
 use solar_core::object::{ObjectName, Revision};
 use solar_core::record::RenderTaskRecord;
 use solar_core::render_task::{Fault, JobOutcome, is_owned_by_target};
@@ -206,6 +206,10 @@ struct Job {
 impl Job {
     async fn push(&self) -> Result<JobOutcome, End> {
         if self.open().await? == Opened::NotNeeded {
+            // A Target says of itself what it lacks. Of any other task nobody has looked yet whether it may push there.
+            if !is_owned_by_target(&self.task) {
+                self.endpoint().await?;
+            }
             // The status write carries the task's version, which is enough where nothing is pushed.
             return Ok(self.succeeded(self.chart.artifact.digest().as_str()));
         }
@@ -331,7 +335,7 @@ impl Job {
     }
 
     async fn upload(&self, endpoint: &Endpoint) -> Result<Digest, End> {
-        self.mark_unanswered(true);
+        self.mark(Written::Unanswered(self.shared.clock.elapsed()));
         let pushed = self
             .shared
             .registry
@@ -339,11 +343,15 @@ impl Job {
             .await;
         match pushed {
             Ok(digest) => {
-                self.mark_unanswered(false);
+                self.mark(Written::Answered);
                 Ok(digest)
             }
             Err(error) => {
-                self.mark_unanswered(error.may_still_land());
+                if error.may_still_land() {
+                    self.mark(Written::Unanswered(self.shared.clock.elapsed()));
+                } else {
+                    self.mark(Written::Answered);
+                }
                 Err(error.into())
             }
         }
@@ -406,10 +414,10 @@ impl Job {
         self.slot().take()
     }
 
-    fn mark_unanswered(&self, unanswered: bool) {
-        let now = self.shared.clock.elapsed();
+    /// Notes with the ticket what was sent under it.
+    fn mark(&self, written: Written) {
         if let Some(open) = self.slot().as_mut() {
-            open.unanswered_since = unanswered.then_some(now);
+            open.written = written;
         }
     }
 }

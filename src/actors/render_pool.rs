@@ -11,6 +11,7 @@ use std::time::Duration;
 use actix::fut::ActorFutureExt;
 use actix::{Actor, AsyncContext, Context, Handler, WrapFuture};
 use solar_core::admission::Admissions;
+use solar_core::artifact::Written;
 use solar_core::object::ObjectName;
 use solar_core::render_task::{Fault, JobOutcome};
 use solar_core::routes::{ActorKey, ActorKind, RENDER_ARTIFACT, RENDER_TASK};
@@ -271,14 +272,15 @@ impl RenderPool {
         if let Some(mut open) = open {
             // A write without an answer may have been sent a moment ago, by a quick retry.
             let now = self.shared.clock.elapsed();
-            open.unanswered_since = open.unanswered_since.map(|_| now);
+            if matches!(open.written, Written::Unanswered(_)) {
+                open.written = Written::Unanswered(now);
+            }
             self.hand_back(ctx, open);
         }
     }
 
     fn hand_back(&self, ctx: &mut Context<Self>, open: OpenTicket) {
-        let request =
-            ArtifactRequest::PushFailed { ticket: open.ticket, unanswered_since: open.unanswered_since };
+        let request = ArtifactRequest::PushFailed { ticket: open.ticket, written: open.written };
         let to = ActorKey::new(RENDER_ARTIFACT, open.artifact.clone());
         if let Err((Undelivered::Full | Undelivered::Ending, _)) =
             self.shared.request::<RenderArtifactKind>(&to, request)

@@ -3,9 +3,8 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use solar_core::artifact::{Owner, PushRequest, Ticket};
+use solar_core::artifact::{Owner, PushRequest, Ticket, Written};
 use solar_core::object::ObjectName;
-use solar_core::overlay::Moment;
 use solar_core::routes::ActorKey;
 use solar_core::target::Coordinates;
 use tokio::sync::oneshot;
@@ -55,8 +54,8 @@ pub enum ArtifactRequest {
     PushFailed {
         /// The ticket's id.
         ticket: u64,
-        /// When a write was sent that got no answer.
-        unanswered_since: Option<Moment>,
+        /// What was sent under it.
+        written: Written,
     },
 }
 
@@ -70,8 +69,8 @@ pub struct OpenTicket {
     pub artifact: ObjectName,
     /// The ticket's id.
     pub ticket: u64,
-    /// When a write was sent that has no answer yet.
-    pub unanswered_since: Option<Moment>,
+    /// What was sent under it so far.
+    pub written: Written,
 }
 
 /// Answer to an OpenPush.

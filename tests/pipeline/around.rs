@@ -513,9 +513,12 @@ fn a_profile_says_once_that_a_stranger_has_the_name_of_its_binding_and_makes_its
         sim.patch("targets", "fleet", "two", ring("canary")).await;
         until_says(&sim, "Profile", "canary", "Ready", "False NameCollision").await;
         sim.until("it is another state", |sim| told(sim, "NameCollision") == 2).await;
+        scene::pass(Duration::from_secs(10)).await;
         sim.delete(&format!("{HERE}/releasebindings/{name}")).await;
+        let gone = tokio::time::Instant::now();
+        sim.until("its own is there", |sim| bound(sim) == set(&["two web"])).await;
+        assert!(gone.elapsed() < Duration::from_secs(3), "it is woken: {:?}", gone.elapsed());
         until_says(&sim, "Profile", "canary", "Ready", "True Bound").await;
-        assert_eq!(bound(&sim), set(&["two web"]));
         sim.shut_down().await;
     });
 }

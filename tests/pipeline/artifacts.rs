@@ -126,6 +126,82 @@ fn is_backoff(wait: Duration, failures: usize) -> bool {
     (whole * 0.75..=whole + 0.1).contains(&wait.as_secs_f64())
 }
 
+/// What keeps the first chart from a mistyped host, and what happens until the hostname is corrected.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Typo {
+    /// The Secret holds nothing for such a host.
+    NoEntry,
+    /// No registry answers there.
+    NoAnswer,
+    /// The same, and the controller is restarted.
+    NoAnswerAndRestart,
+    /// A push has begun, and its end is not known.
+    LostPush,
+    /// A push has been refused.
+    RefusedPush,
+}
+
+/// Nothing in a status tells whether a push has begun: only the process that made the artifact knows that none has.
+#[test]
+fn the_artifact_of_a_mistyped_hostname_goes_without_a_request_where_no_push_has_begun() {
+    for (typo, goes) in [
+        (Typo::NoEntry, true),
+        (Typo::NoAnswer, true),
+        (Typo::NoAnswerAndRestart, false),
+        (Typo::LostPush, false),
+        (Typo::RefusedPush, false),
+    ] {
+        on_paused_time(move || async move {
+            let mut sim = Simulation::new();
+            install_platform(&sim);
+            if typo != Typo::NoEntry {
+                let entry = json!({ "username": "solar", "password": "solar-dev" });
+                let config = json!({ "auths": { REGISTRY: entry, "mistyped.example": entry } });
+                let mut both = secret("fleet", "push", "solar-dev");
+                both["stringData"][".dockerconfigjson"] = json!(config.to_string());
+                sim.server.install(both).unwrap();
+            }
+            let hostname = |host: &str| json!({ "spec": { "hostname": host } });
+            sim.patch("registries", "fleet", "charts", hostname("mistyped.example")).await;
+            Traffic::with_faults(&sim, move |info| match (typo, info.operation) {
+                (Typo::NoAnswer | Typo::NoAnswerAndRestart, _)
+                | (Typo::LostPush, RegistryOperation::PutManifest) => Fault::Cut,
+                (Typo::RefusedPush, RegistryOperation::PutManifest) => Fault::status(403, "DENIED"),
+                _ => Fault::None,
+            });
+            install_target(&sim, "one", "charts");
+            sim.until(&format!("{typo:?}: the push fails"), |sim| {
+                sim.condition("Target", "fleet", "one", "ReleasesRendered")
+                    .is_some_and(|(_, reason, _)| reason == "ReleaseFailed")
+            })
+            .await;
+            if typo == Typo::NoAnswerAndRestart {
+                kill_and_start(&mut sim, "controller", "next", options());
+                pass(Duration::from_secs(60)).await;
+            }
+            let elsewhere = |sim: &Simulation| {
+                let mut artifacts = sim.server.objects("RenderArtifact");
+                artifacts.find(|it| it["spec"]["baseURL"] == "mistyped.example")
+            };
+            let name = elsewhere(&sim).unwrap()["metadata"]["name"].as_str().unwrap().to_owned();
+            sim.store.set_faults(|_| Fault::None);
+            sim.patch("registries", "fleet", "charts", hostname(REGISTRY)).await;
+            sim.until("the Target is ready", |sim| is_ready(sim, "one")).await;
+            let requests = sim.store.log().len();
+            pass(Duration::from_secs(600)).await;
+            assert_eq!(sim.store.log().len(), requests, "{typo:?}: nothing is asked for there");
+            assert_eq!(elsewhere(&sim).is_none(), goes, "{typo:?}: {}", sim.describe());
+            let said =
+                sim.condition("RenderArtifact", "fleet", &name, "OCICleanup").map(|(_, reason, _)| reason);
+            assert_eq!(said, (!goes).then(|| "AuthFailed".to_owned()), "{typo:?}");
+            assert_eq!(warnings(&sim).is_empty(), goes, "{typo:?}: {:?}", warnings(&sim));
+            assert_eq!(events(&sim, "OCICleanupSkipped"), usize::from(goes), "{typo:?}");
+            assert_eq!(sim.tags().len(), 2, "{typo:?}: {:?}", sim.tags());
+            sim.shut_down().await;
+        });
+    }
+}
+
 #[test]
 fn a_clean_up_that_fails_is_tried_again_after_a_second_and_then_ever_later_up_to_five_minutes() {
     on_paused_time(|| async {

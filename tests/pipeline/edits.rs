@@ -63,6 +63,54 @@ async fn edit(sim: &Simulation, kind: &str, name: &str, status: Value) {
     sim.patch(&plural, "fleet", &format!("{name}/status"), json!({ "status": status })).await;
 }
 
+/// Of what somebody writes, what can have been given is believed. What cannot is put right, and the next chart gets the
+/// next version, also where its content changes before the Target has looked, and in the next process.
+#[test]
+fn a_bootstrap_version_that_cannot_have_been_given_is_put_right_and_versions_go_on() {
+    for (written, restarted) in
+        [(i64::MAX, false), (i64::MAX, true), (i64::MAX - 1, true), (-7, false), (i64::MIN, true)]
+    {
+        on_paused_time(move || async move {
+            let context = format!("{written} {restarted}");
+            let mut sim = ready().await;
+            let version = |sim: &Simulation| {
+                let target = sim.server.get_object("Target", "fleet", "one").unwrap();
+                target["status"]["bootstrapVersion"].as_i64().unwrap()
+            };
+            let mut process = "controller";
+            // First the content changes with it, then nothing does.
+            for next in ["second", "third"] {
+                if restarted {
+                    sim.server.fence(process);
+                    sim.store.fence(process);
+                }
+                edit(&sim, "Target", "one", json!({ "bootstrapVersion": written })).await;
+                if next == "second" {
+                    let values = json!({ "spec": { "values": { "replicaCount": 40 } } });
+                    sim.patch("releases", "fleet", "web", values).await;
+                }
+                if restarted {
+                    kill_and_start(&mut sim, process, next, options());
+                    process = next;
+                }
+                sim.until(&format!("{context}: it is put right"), |sim| {
+                    version(sim) == 2 && is_ready(sim, "one")
+                })
+                .await;
+            }
+            sim.patch("releases", "fleet", "web", json!({ "spec": { "values": { "replicaCount": 50 } } }))
+                .await;
+            sim.until(&format!("{context}: the next"), |sim| version(sim) == 3 && is_ready(sim, "one")).await;
+            sim.until(&format!("{context}: only the last is left"), |sim| {
+                let of_bootstrap = |tag: &String| tag.starts_with("fleet/bootstrap-one:");
+                sim.tags().into_iter().filter(of_bootstrap).eq(["fleet/bootstrap-one:v0.0.3".to_owned()])
+            })
+            .await;
+            sim.shut_down().await;
+        });
+    }
+}
+
 #[test]
 fn a_status_that_somebody_filled_with_nonsense_heals_at_once_and_stays_so() {
     for row in 0..edits().len() {

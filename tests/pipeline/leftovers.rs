@@ -180,10 +180,15 @@ fn a_target_that_is_deleted_while_the_watches_lag_takes_nothing_of_another_along
         install_target(&sim, "two", "charts");
         sim.until("both are ready", Simulation::all_ready).await;
         let shared = tag(&sim).unwrap();
+        sim.store.clear_log();
         delete_target(&sim, "one").await;
         sim.until("it is gone", |sim| sim.server.get_object("Target", "fleet", "one").is_none()).await;
         pass(Duration::from_secs(600)).await;
         assert_eq!(tag(&sim), Some(shared));
+        // Nor was it taken for a moment.
+        let log = sim.store.log();
+        let asked = log.iter().filter(|entry| entry.repository == RELEASE).count();
+        assert_eq!(asked, 0, "of what is shared nothing is deleted or pushed again: {log:?}");
         assert!(is_ready(&sim, "two"), "{}", sim.describe());
         let owners: BTreeSet<String> = ["RenderBinding", "RenderTask"]
             .iter()
@@ -197,7 +202,8 @@ fn a_target_that_is_deleted_while_the_watches_lag_takes_nothing_of_another_along
     });
 }
 
-/// Nothing of the Bind is there yet when its Target goes: it is made afterwards, for nobody.
+/// Nothing of the Bind is there yet when its Target goes: it is made afterwards, for nobody. Where the binding is there,
+/// the Target waits for it.
 #[test]
 fn a_bind_that_ends_after_its_target_has_gone_leaves_nothing() {
     for resource in ["renderbindings", "renderartifacts"] {
@@ -214,7 +220,16 @@ fn a_bind_that_ends_after_its_target_has_gone_leaves_nothing() {
             })
             .await;
             delete_target(&sim, "one").await;
-            sim.until("it is gone", |sim| sim.server.get_object("Target", "fleet", "one").is_none()).await;
+            if resource == "renderbindings" {
+                sim.until("it is gone", |sim| sim.server.get_object("Target", "fleet", "one").is_none())
+                    .await;
+                assert_eq!(sim.server.count("RenderBinding"), 0, "nothing of it is there yet");
+            }
+            sim.until("the Bind has ended", |sim| {
+                let requests = sim.server.requests();
+                requests.iter().any(|it| &*it.resource == "renderartifacts" && it.code == 201)
+            })
+            .await;
             // Where the artifact is made last, it was never seen bound by anybody, and goes after the grace.
             until_all_gone(&sim).await;
             assert!(sim.tags().is_empty(), "{resource}: {:?}", sim.tags());

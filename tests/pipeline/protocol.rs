@@ -8,16 +8,22 @@ use std::time::Duration;
 use kube_embedded::{Fault as ApiFault, FaultPlan, FaultRule, Verb, WatchFault};
 use serde_json::{Value, json};
 use solar_controller::actors::pass::Verdict;
+use solar_controller::actors::render_artifact::RenderArtifactKind;
 use solar_controller::actors::system::Options;
 use solar_controller::adapters::oci::{Artifact, Reference};
 use solar_controller::dev::registry::{Access, Behaviour, Fault, RegistryOperation};
+use solar_controller::messages::render_artifact::{ArtifactRequest, HeldTicket, PushAnswer};
+use solar_core::artifact::PushRequest;
+use solar_core::object::ObjectName;
+use solar_core::routes::{ActorKey, RENDER_ARTIFACT};
+use solar_core::target::Coordinates;
 
 use crate::scene::{
     HERE, RELEASE, Traffic, Writes, add_sibling, assert_sibling_lives, delete_target, install_platform,
     install_target, is_ready, kill_and_start, object, pass, ready, ready_looking_every, tag, until_all_gone,
     until_cleanup_fails,
 };
-use crate::support::{Simulation, on_paused_time, options, start};
+use crate::support::{REGISTRY, Simulation, on_paused_time, options, start};
 use tokio::time::Instant;
 
 /// How late a request lands that was cut: within the 30 s for which it counts as under way.
@@ -123,6 +129,37 @@ fn a_ticket_ends_with_its_job_although_the_word_of_that_is_lost() {
         let began = Instant::now();
         until_all_gone(&sim).await;
         assert!(began.elapsed() < LANDED, "{:?}", began.elapsed());
+        sim.shut_down().await;
+    });
+}
+
+/// As above, where nobody has anything to tell or to ask any more: the artifact's actor looks after its ticket by itself.
+#[test]
+fn a_ticket_that_nobody_holds_any_more_ends_although_nobody_asks() {
+    on_paused_time(|| async {
+        let sim = open_and_ready().await;
+        let artifact =
+            sim.server.objects("RenderArtifact").find(|it| it["spec"]["repository"] == RELEASE).unwrap();
+        let name = ObjectName::new("fleet", artifact["metadata"]["name"].as_str().unwrap());
+        let held = HeldTicket::default();
+        let (reply, answer) = tokio::sync::oneshot::channel();
+        let coordinates = Coordinates {
+            base_url: REGISTRY.into(),
+            repository: RELEASE.into(),
+            tag: tag(&sim).unwrap().into(),
+        };
+        let request = PushRequest { coordinates, owner: None, digest: None };
+        let asked = ArtifactRequest::OpenPush { request, held: held.clone(), reply };
+        let key = ActorKey::new(RENDER_ARTIFACT, name);
+        assert!(sim.running.shared.request::<RenderArtifactKind>(&key, asked).is_ok());
+        assert!(matches!(answer.await, Ok(PushAnswer::Granted { .. })));
+        delete_target(&sim, "one").await;
+        pass(Duration::from_secs(600)).await;
+        assert!(tag(&sim).is_some(), "nothing is deleted while somebody may push: {}", sim.describe());
+        drop(held);
+        let began = Instant::now();
+        until_all_gone(&sim).await;
+        assert!(began.elapsed() < Duration::from_secs(65), "{:?}", began.elapsed());
         sim.shut_down().await;
     });
 }

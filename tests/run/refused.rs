@@ -79,7 +79,9 @@ fn a_cluster_that_is_not_configured_is_said_with_the_mend() {
     let said = refused(&off, 1);
     assert!(said.contains("~/.kube/config") && said.contains("--kubeconfig"), "{said}");
     let said = refused(&[&off[..], &["--kubeconfig", "/nonexistent/kubeconfig"]].concat(), 1);
-    assert!(said.contains("--kubeconfig /nonexistent/kubeconfig"), "{said}");
+    let wanted = "the kubeconfig cannot be used (--kubeconfig /nonexistent/kubeconfig): failed to read kubeconfig from \
+                  \"/nonexistent/kubeconfig\": No such file";
+    assert!(said.contains(wanted), "{said}");
     let ran = program().arg("run").args(off).env("KUBERNETES_SERVICE_HOST", "10.0.0.1").output().unwrap();
     let said = String::from_utf8_lossy(&ran.stderr).into_owned();
     assert_eq!(ran.status.code(), Some(1));

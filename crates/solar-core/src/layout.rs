@@ -13,6 +13,9 @@ use crate::object::ObjectName;
 const MAX_REPOSITORY: usize = 255;
 /// The longest chart name, which is the last segment of a repository.
 const MAX_CHART_NAME: usize = 250;
+/// The highest version of a bootstrap chart: no greater integer passes every JSON parser unchanged. A greater number, or a
+/// negative one, was not given by this controller.
+pub const MAX_BOOTSTRAP_VERSION: i64 = (1 << 53) - 1;
 /// What every tag begins with.
 const TAG_PREFIX: &str = "v0.0.";
 
@@ -54,7 +57,7 @@ pub fn bootstrap_tag(version: i64) -> String {
 
 /// Version of a bootstrap chart's tag; `None` for any other tag.
 pub fn parse_bootstrap_tag(tag: &str) -> Option<i64> {
-    parse_number(tag.strip_prefix(TAG_PREFIX)?)
+    parse_number(tag.strip_prefix(TAG_PREFIX)?).filter(|version| *version <= MAX_BOOTSTRAP_VERSION)
 }
 
 /// `oci://` address of a chart. `host` is a normalised host.

@@ -145,6 +145,15 @@ impl Hindrances {
         }
     }
 
+    /// Those whose binding collided, by what was told last, and collides with nothing any more: they are to look again.
+    pub fn freed(&self, world: &World, profile: &ProfileRecord) -> Vec<ObjectName> {
+        let is_taken = |target: &ObjectName| {
+            let binding = world.release_bindings.get(&binding_name(profile, target));
+            binding.is_some_and(|binding| !is_of(binding, profile))
+        };
+        self.collisions.iter().filter(|target| !is_taken(target)).cloned().collect()
+    }
+
     /// The one that is told of, and how many others there are: a collision first, and the Target of the lowest name.
     fn first(&self) -> Option<(&Hindrance, usize)> {
         let target = self.collisions.first().or_else(|| self.known.keys().next())?;
@@ -216,6 +225,11 @@ fn binding_name(profile: &ProfileRecord, target: &ObjectName) -> ObjectName {
     name.sibling(names::profile_binding(&name.name, &profile.meta.uid, target))
 }
 
+/// Whether `profile` has made `binding`.
+fn is_of(binding: &ReleaseBindingRecord, profile: &ProfileRecord) -> bool {
+    binding.profile() == Some((profile.meta.name.clone(), &profile.meta.uid))
+}
+
 /// What a Target that `profile` selects needs.
 fn wanted(
     world: &World,
@@ -236,7 +250,7 @@ fn wanted(
             release: profile.release.clone(),
         });
     };
-    if binding.profile() != Some((profile.meta.name.clone(), &profile.meta.uid)) {
+    if !is_of(binding, profile) {
         return Some(BindingOrder::Collision { profile: profile.meta.clone(), with: name.clone() });
     }
     let is_right = binding.target == *target && binding.release == profile.release;
@@ -256,7 +270,7 @@ fn astray(
 ) -> Option<BindingOrder> {
     let binding = world.release_bindings.get(name)?;
     let is_astray = binding.target != *target
-        && binding.profile() == Some((profile.meta.name.clone(), &profile.meta.uid))
+        && is_of(binding, profile)
         && !binding.meta.terminating
         && selector::validate(&profile.selector).is_ok();
     is_astray.then(|| BindingOrder::Delete { profile: profile.meta.clone(), binding: binding.meta.clone() })

@@ -8,13 +8,16 @@ use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector};
 use solar_api as api;
+use solar_api::conditions::releases_rendered;
 
+use crate::condition;
 use crate::content;
 use crate::hash::PayloadHash;
 use crate::host;
 use crate::layout;
 use crate::names;
 use crate::object::{ControllerRef, Meta, ObjectName};
+use crate::profile;
 use crate::world::{IndexKey, Record};
 
 /// A Target.
@@ -63,6 +66,10 @@ impl Record for TargetRecord {
         let here = IndexKey::Namespace(self.meta.name.namespace.clone());
         let mut keys = vec![IndexKey::Registry(self.registry.clone()), here];
         keys.extend(into_another(&self.meta.name, Some(&self.registry)));
+        let rendered = condition::find(&self.status.conditions, releases_rendered::TYPE);
+        if rendered.is_some_and(|rendered| rendered.reason == releases_rendered::NAME_COLLISION) {
+            keys.push(IndexKey::Hindered(self.meta.name.namespace.clone()));
+        }
         keys
     }
 }
@@ -401,7 +408,12 @@ impl Record for ProfileRecord {
         &self.meta
     }
     fn index(&self) -> Vec<IndexKey> {
-        vec![IndexKey::Release(self.release.clone()), IndexKey::Namespace(self.meta.name.namespace.clone())]
+        let here = self.meta.name.namespace.clone();
+        let mut keys = vec![IndexKey::Release(self.release.clone()), IndexKey::Namespace(here.clone())];
+        if profile::is_said_to_be_hindered(self) {
+            keys.push(IndexKey::Hindered(here));
+        }
+        keys
     }
 }
 

@@ -441,7 +441,8 @@ fn held_mark(view: &TaskView<'_>) -> String {
 }
 
 fn attempts(task: &RenderTaskRecord) -> i32 {
-    task.status.attempts.unwrap_or_default()
+    // Below zero would be more attempts than there are meant to be.
+    task.status.attempts.unwrap_or_default().max(0)
 }
 
 fn is_true(task: &RenderTaskRecord, type_: &str) -> bool {

@@ -195,6 +195,20 @@ impl Routed for TargetRecord {
     }
 }
 
+/// The namespace in which a name has become free.
+fn freed<'a>(old: Option<&'a Meta>, new: Option<&Meta>) -> Option<&'a Arc<str>> {
+    let gone = old.filter(|old| new.is_none_or(|new| new.uid != old.uid))?;
+    Some(&gone.name.namespace)
+}
+
+/// Those of whom the name may be that has become free: what an object was in the way of stands in nothing but its name.
+fn hindered_targets(world: &World, old: Option<&Meta>, new: Option<&Meta>, to: &mut Concerned) {
+    let Some(namespace) = freed(old, new) else { return };
+    for target in world.targets.by(&IndexKey::Hindered(namespace.clone())) {
+        add(to, TARGET, &target.meta.name);
+    }
+}
+
 /// A Profile that says that something is in the way of bindings may wait to hear of a Target that is none of its any more.
 fn hindered_profile(profile: &ProfileRecord, to: &mut Concerned) {
     if profile::is_said_to_be_hindered(profile) {
@@ -227,9 +241,14 @@ impl Routed for ReleaseBindingRecord {
         self.conditions == other.conditions
     }
 
-    fn concerned(_: &World, old: Option<&Self>, new: Option<&Self>, to: &mut Concerned) {
+    fn concerned(world: &World, old: Option<&Self>, new: Option<&Self>, to: &mut Concerned) {
         let metas = (old.map(|b| &b.meta), new.map(|b| &b.meta));
         let touched = touched(metas.0, metas.1);
+        if let Some(namespace) = freed(metas.0, metas.1) {
+            for profile in world.profiles.by(&IndexKey::Hindered(namespace.clone())) {
+                add(to, PROFILE, &profile.meta.name);
+            }
+        }
         if touched {
             for binding in old.iter().chain(&new) {
                 add(to, TARGET, &binding.target);
@@ -480,8 +499,9 @@ impl Routed for RenderTaskRecord {
         self.status == other.status
     }
 
-    fn concerned(_: &World, old: Option<&Self>, new: Option<&Self>, to: &mut Concerned) {
+    fn concerned(world: &World, old: Option<&Self>, new: Option<&Self>, to: &mut Concerned) {
         let metas = (old.map(|t| &t.meta), new.map(|t| &t.meta));
+        hindered_targets(world, metas.0, metas.1, to);
         let touched = touched(metas.0, metas.1) || old.map(|t| &t.controller) != new.map(|t| &t.controller);
         let asked = old.map(|t| &t.render_request) != new.map(|t| &t.render_request);
         for task in old.iter().chain(&new) {
@@ -513,6 +533,7 @@ impl Routed for RenderArtifactRecord {
     fn concerned(world: &World, old: Option<&Self>, new: Option<&Self>, to: &mut Concerned) {
         let Some(name) = old.or(new).map(|artifact| artifact.meta.name.clone()) else { return };
         let metas = (old.map(|a| &a.meta), new.map(|a| &a.meta));
+        hindered_targets(world, metas.0, metas.1, to);
         let touched = touched(metas.0, metas.1);
         if touched {
             add(to, RENDER_ARTIFACT, &name);
@@ -534,6 +555,7 @@ impl Routed for RenderArtifactRecord {
 impl Routed for RenderBindingRecord {
     fn concerned(world: &World, old: Option<&Self>, new: Option<&Self>, to: &mut Concerned) {
         let metas = (old.map(|b| &b.meta), new.map(|b| &b.meta));
+        hindered_targets(world, metas.0, metas.1, to);
         // The owner reference decides who holds the artifact, and is no part of the spec.
         if !touched(metas.0, metas.1) && old.map(|b| &b.controller) == new.map(|b| &b.controller) {
             return;

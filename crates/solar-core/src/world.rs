@@ -48,6 +48,8 @@ pub enum IndexKey {
     Into(Arc<str>),
     /// Names this normalised registry host (namespace of the record, host).
     Host(Arc<str>, Box<str>),
+    /// Says that something else has a name that it needs in this namespace.
+    Hindered(Arc<str>),
     /// Lies in this namespace; only kinds that are looked up so.
     Namespace(Arc<str>),
 }

@@ -303,6 +303,7 @@ fn died(pass: &mut Pass<RenderArtifactKind>) {
     if memory.core.cleaning {
         let until = Some(now + artifact::UNANSWERED_WRITE);
         memory.core.under_way_until = memory.core.under_way_until.max(until);
+        memory.core.untouched = None;
         let cause = "the attempt was cut short".to_owned();
         fail_cleanup(&mut memory.core, CleanupProblem::Other, cause, now, jitter);
     } else {
@@ -358,6 +359,16 @@ fn cleaned_up(
         Ok(outcome) => return succeeded(pass, artifact, &outcome),
         Err(failure) => failure,
     };
+    if failure.problem() == CleanupProblem::NoCredentials {
+        if pass.memory().core.has_nothing_to_delete(artifact) {
+            let note = format!("no tag is deleted, for nothing was pushed there: {failure}");
+            end(pass, artifact, event("OCICleanupSkipped", &note));
+            return;
+        }
+    } else {
+        // The attempt may have written to the tag itself.
+        pass.memory().core.untouched = None;
+    }
     metrics::counter!("solar_tag_deletions_total", "result" => "failure").increment(1);
     let jitter = pass.rng.f64();
     let now = pass.now();

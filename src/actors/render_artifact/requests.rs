@@ -11,11 +11,11 @@ use solar_api::{
     RenderBindingSpec, Target,
 };
 use solar_core::artifact::{
-    self, BindDecision, BindingChange, Owner, PushDecision, UnbindDecision, binding_name,
+    self, BindDecision, BindingChange, Owner, PushDecision, UnbindDecision, Written, binding_name,
 };
 use solar_core::object::ObjectName;
 use solar_core::routes::ActorKey;
-use solar_core::target::{BindAnswer, Coordinates, REFUSED_AGAIN};
+use solar_core::target::{BindAnswer, Coordinates, REFUSED_AGAIN, Stranger};
 use tokio::sync::oneshot;
 
 use super::own::{keep_artifact, keep_binding, write_status};
@@ -121,8 +121,8 @@ async fn serve(pass: &mut Pass<RenderArtifactKind>, request: ArtifactRequest) ->
             }
             Err(error) => Err(Unserved { error, request: Some(request) }),
         },
-        ArtifactRequest::PushFailed { ticket, unanswered_since } => {
-            pass.memory().core.close_ticket(*ticket, *unanswered_since);
+        ArtifactRequest::PushFailed { ticket, written } => {
+            pass.memory().core.close_ticket(*ticket, *written);
             Ok(())
         }
     }
@@ -184,13 +184,13 @@ fn hand_over(
 ) {
     let put = |open| *held.lock().unwrap_or_else(PoisonError::into_inner) = open;
     if let PushAnswer::Granted { ticket } = &answer {
-        put(Some(OpenTicket { artifact: pass.name.clone(), ticket: ticket.id, unanswered_since: None }));
+        put(Some(OpenTicket { artifact: pass.name.clone(), ticket: ticket.id, written: Written::Nothing }));
         pass.memory().holder = Arc::downgrade(held);
     }
     if let Err(PushAnswer::Granted { ticket }) = reply.send(answer) {
         // The job is gone, and whoever ended it may have looked for the ticket before it was there.
         put(None);
-        pass.memory().core.close_ticket(ticket.id, None);
+        pass.memory().core.close_ticket(ticket.id, Written::Nothing);
     }
 }
 
@@ -218,35 +218,42 @@ async fn bind(
         artifact::bind(view, memory, &pass.name, owner, coordinates, registry, now)
     });
     let (binding, create_artifact) = match decision {
-        BindDecision::Collision { with } => return Ok(Some(BindAnswer::Collision { with })),
+        BindDecision::Collision { with } => return Ok(Some(collision(with))),
         BindDecision::Terminating { retry_after, cause } => {
             return Ok(Some(BindAnswer::Terminating { retry_after, cause }));
         }
         BindDecision::LookFirst => return Ok(None),
         BindDecision::Proceed { binding, create_artifact } => (binding, create_artifact),
     };
-    change_binding(pass, owner, registry, binding).await?;
+    if !change_binding(pass, owner, registry, binding).await? {
+        return Ok(Some(BindAnswer::Collision { with: Stranger::Binding }));
+    }
     if create_artifact && let Some(with) = create(pass, coordinates, registry, render_task).await? {
         remove_own_binding(pass, owner).await?;
-        return Ok(Some(BindAnswer::Collision { with }));
+        return Ok(Some(collision(with)));
     }
     Ok(Some(BindAnswer::Bound))
 }
 
+fn collision(with: Coordinates) -> BindAnswer {
+    BindAnswer::Collision { with: Stranger::Artifact(with) }
+}
+
+/// Makes the binding so; answers whether its name is not another one's.
 async fn change_binding(
     pass: &Pass<RenderArtifactKind>,
     owner: &Owner,
     registry: &ObjectName,
     change: BindingChange,
-) -> Result<(), PassError> {
+) -> Result<bool, PassError> {
     match change {
-        BindingChange::None => Ok(()),
+        BindingChange::None => Ok(true),
         BindingChange::Repoint(old) => {
             let expect = Expect { uid: &old.meta.uid, resource_version: Some(&old.meta.resource_version) };
             let change = refer_to_registry(&pass.name.namespace, registry);
             let patched: RenderBinding = pass.shared.api.merge(&old.meta.name, expect, change).await?;
             keep_binding(pass, &patched);
-            Ok(())
+            Ok(true)
         }
         BindingChange::Recreate(old) => {
             delete_binding(pass, &old).await?;
@@ -256,11 +263,12 @@ async fn change_binding(
     }
 }
 
+/// Creates the binding; answers whether its name is not another one's.
 async fn create_binding(
     pass: &Pass<RenderArtifactKind>,
     owner: &Owner,
     registry: &ObjectName,
-) -> Result<(), PassError> {
+) -> Result<bool, PassError> {
     let binding = RenderBinding {
         metadata: ObjectMeta {
             name: Some(binding_name(&pass.name.name, &owner.target)),
@@ -279,7 +287,7 @@ async fn create_binding(
     match pass.shared.api.create(&binding).await {
         Ok(created) => {
             keep_binding(pass, &created);
-            Ok(())
+            Ok(true)
         }
         Err(ApiError { problem: Problem::AlreadyExists, .. }) => {
             // The watch was behind; with what is there now the request is decided anew.
@@ -288,11 +296,7 @@ async fn create_binding(
             if look(pass, |view, _| view.bindings.get(&name).is_some()) {
                 return Err(PassError::Outdated(pass.name.clone()));
             }
-            let name = pass.name.sibling(name);
-            Err(PassError::Other(format!(
-                "RenderBinding {name} is needed for RenderArtifact {} and names another: delete it",
-                pass.name
-            )))
+            Ok(false)
         }
         Err(error) => Err(error.into()),
     }
@@ -324,7 +328,10 @@ async fn create(
     match pass.shared.api.create(&artifact).await {
         Ok(created) => {
             keep_artifact(pass, &created);
-            pass.memory().core.trusted = true;
+            let now = pass.now();
+            let mut memory = pass.memory();
+            memory.core.trusted = true;
+            memory.core.created(created.metadata.uid.as_deref().unwrap_or_default(), now);
             Ok(None)
         }
         Err(ApiError { problem: Problem::AlreadyExists, .. }) => {
@@ -414,6 +421,6 @@ async fn pushed(pass: &Pass<RenderArtifactKind>, ticket: u64, digest: &str) -> R
             memory.core.looked = Some(artifact.meta.uid.clone());
         }
     }
-    pass.memory().core.close_ticket(ticket, None);
+    pass.memory().core.close_ticket(ticket, Written::Answered);
     Ok(())
 }

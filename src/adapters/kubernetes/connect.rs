@@ -21,7 +21,7 @@ const IN_CLUSTER: &str = "KUBERNETES_SERVICE_HOST";
 #[derive(Debug, Error)]
 pub enum ConnectError {
     /// A kubeconfig that cannot be used.
-    #[error("the kubeconfig cannot be used ({from}): {error}; name another one with --kubeconfig")]
+    #[error("the kubeconfig cannot be used ({from}): {}; name another one with --kubeconfig", problem(error))]
     Kubeconfig {
         /// Where it came from.
         from: String,
@@ -39,6 +39,11 @@ pub enum ConnectError {
     /// The client does not accept the configuration.
     #[error("the cluster cannot be reached this way: {0}")]
     Client(#[from] kube::Error),
+}
+
+/// What is wrong with a kubeconfig. kube quotes the path of a file that cannot be read twice.
+fn problem(error: &KubeconfigError) -> String {
+    error.to_string().replace("'\"", "\"").replace("\"'", "\"")
 }
 
 /// A cluster to connect to.

@@ -30,6 +30,17 @@ pub struct Ticket {
     pub artifact_uid: Option<Box<str>>,
 }
 
+/// What a job has sent to the registry under its ticket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Written {
+    /// No write: the tag is as it was.
+    Nothing,
+    /// Writes that were all answered.
+    Answered,
+    /// A write that has no answer; it was sent then.
+    Unanswered(Moment),
+}
+
 /// What kind of failure the last attempt to delete the tag ended with; it decides what a Target that wants to bind is
 /// told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,6 +97,9 @@ pub struct ArtifactMemory {
     pub own_artifact: Option<Own<RenderArtifactRecord>>,
     /// Bindings by own deed, until the watch has caught up.
     pub own_bindings: BTreeMap<Arc<str>, Own<RenderBindingRecord>>,
+    /// Uid of an artifact that this actor has made while nothing was under way, and under which no job has written since.
+    /// Nothing in the status tells that, so no other incarnation knows.
+    pub untouched: Option<Box<str>>,
     /// The open ticket.
     pub ticket: Option<Ticket>,
     /// Id of the last ticket given.
@@ -148,15 +162,30 @@ impl ArtifactMemory {
         !self.write_under_way(now) && !self.errand && (!self.terminating_at_start || now >= self.quiet_until)
     }
 
-    /// Ends the ticket `id`; `unanswered_since` is when a write was sent that got no answer.
+    /// Notes that this actor has made the artifact of `uid`.
+    pub fn created(&mut self, uid: &str, now: Moment) {
+        self.untouched = (!self.write_under_way(now)).then(|| uid.into());
+    }
+
+    /// Whether it is certain that no chart was pushed for `artifact`, so that there is no tag to delete.
+    pub fn has_nothing_to_delete(&self, artifact: &RenderArtifactRecord) -> bool {
+        self.ticket.is_none()
+            && self.untouched.as_ref() == Some(&artifact.meta.uid)
+            && artifact.status.digest.is_none()
+    }
+
+    /// Ends the ticket `id`, under which `written` was sent.
     ///
     /// A ticket that is not open is ignored: its end was told twice.
-    pub fn close_ticket(&mut self, id: u64, unanswered_since: Option<Moment>) {
+    pub fn close_ticket(&mut self, id: u64, written: Written) {
         if self.ticket.as_ref().is_none_or(|ticket| ticket.id != id) {
             return;
         }
         self.ticket = None;
-        if let Some(since) = unanswered_since {
+        if written != Written::Nothing {
+            self.untouched = None;
+        }
+        if let Written::Unanswered(since) = written {
             let until = since + UNANSWERED_WRITE;
             self.under_way_until = Some(self.under_way_until.map_or(until, |earlier| earlier.max(until)));
         }

@@ -11,7 +11,7 @@ mod requests;
 mod view;
 
 pub use memory::{
-    ArtifactMemory, ArtifactOptions, Cleanup, CleanupProblem, Sighting, Ticket, UNANSWERED_WRITE,
+    ArtifactMemory, ArtifactOptions, Cleanup, CleanupProblem, Sighting, Ticket, UNANSWERED_WRITE, Written,
 };
 pub use next::{ArtifactStep, next, twin};
 pub use requests::{

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use solar_api::conditions::render_task as reason;
 
 use super::own;
-use super::plan::{BindAnswer, BindOrder, Coordinates, TargetStep};
+use super::plan::{BindAnswer, BindOrder, Coordinates, Stranger, TargetStep};
 use super::view::View;
 use crate::condition;
 use crate::hash::PayloadHash;
@@ -35,7 +35,7 @@ impl Chart {
     }
 }
 
-/// How often it is looked whether a stranger still has a name that is needed.
+/// How often it is looked whether a stranger still has a name that is needed, should the word of its end be missed.
 const STRANGER_AGAIN: Duration = Duration::from_secs(60);
 /// When something is asked for again that the API server refused: a person has to mend something.
 pub const REFUSED_AGAIN: Duration = Duration::from_secs(30);
@@ -77,6 +77,8 @@ pub(super) enum Stage {
     Collision {
         /// Both, in one sentence.
         message: String,
+        /// What a person can do about it besides changing what is to be rendered.
+        mend: &'static str,
     },
 }
 
@@ -108,7 +110,6 @@ impl ChartState {
     pub(super) fn ask_again(&self) -> Option<Duration> {
         match &self.stage {
             Stage::CleanedUp { retry_after, .. } | Stage::Refused { retry_after, .. } => Some(*retry_after),
-            // Nothing tells when a stranger goes: what it has in common with this Target is a hash.
             Stage::Collision { .. } => Some(STRANGER_AGAIN),
             _ => None,
         }
@@ -126,7 +127,7 @@ pub(super) fn look(view: &View<'_>, chart: Chart) -> ChartState {
         render_task: chart.task.clone(),
     });
     let (stage, discard) = match hold {
-        Hold::Stranger(with) => (collision(&artifact, &chart, &with), None),
+        Hold::Stranger(with) => (collision(view, &artifact, &chart, &with), None),
         Hold::Later { stage, .. } => (stage, None),
         Hold::Bound | Hold::Repoint => with_task(view, &chart, &artifact, true),
         Hold::Unbound => with_task(view, &chart, &artifact, false),
@@ -146,10 +147,32 @@ fn refused(view: &View<'_>, chart: &Chart) -> Option<(Stage, bool)> {
     Some((Stage::Refused { retry_after, message: refused.cause.clone() }, left.is_none()))
 }
 
-fn collision(artifact: &ObjectName, chart: &Chart, with: &Coordinates) -> Stage {
-    let message =
-        format!("RenderArtifact {artifact} is needed for {} and stands for {with}", chart.coordinates);
-    Stage::Collision { message }
+/// The stage of a chart for which a name is needed that `with` has.
+fn collision(view: &View<'_>, artifact: &ObjectName, chart: &Chart, with: &Stranger) -> Stage {
+    let at = &chart.coordinates;
+    let message = match with {
+        Stranger::Artifact(with) => {
+            format!("RenderArtifact {artifact} is needed for {at} and stands for {with}")
+        }
+        Stranger::Binding => {
+            let binding = binding_name(view, artifact);
+            format!("RenderBinding {binding} is needed for {at} and holds another artifact")
+        }
+        Stranger::Task => {
+            let task = view.name().sibling(chart.task.clone());
+            format!("RenderTask {task} is needed for {at} and is not this Target's")
+        }
+    };
+    let mend = match with {
+        Stranger::Artifact(_) => "delete it if it was made by hand, which deletes its tag too",
+        Stranger::Binding | Stranger::Task => "delete it if it was made by hand",
+    };
+    Stage::Collision { message, mend }
+}
+
+/// Name of the binding by which this Target holds `artifact`.
+fn binding_name(view: &View<'_>, artifact: &ObjectName) -> ObjectName {
+    artifact.sibling(names::binding(&artifact.name, &view.name().name))
 }
 
 /// Whether this Target holds an artifact.
@@ -163,7 +186,7 @@ enum Hold {
     /// It may not yet, and asks again after a while.
     Later { ask: bool, stage: Stage },
     /// It never will.
-    Stranger(Coordinates),
+    Stranger(Stranger),
 }
 
 impl Hold {
@@ -176,16 +199,19 @@ fn hold(view: &View<'_>, chart: &Chart, artifact: &ObjectName) -> Hold {
     let existing = view.world.render_artifacts.get(artifact);
     if let Some(with) = existing.map(|a| Coordinates::of_artifact(a)).filter(|has| *has != chart.coordinates)
     {
-        return Hold::Stranger(with);
+        return Hold::Stranger(Stranger::Artifact(with));
     }
-    let name = artifact.sibling(names::binding(&artifact.name, &view.name().name));
-    let binding = view.world.render_bindings.get(&name).filter(|binding| {
+    let watched = view.world.render_bindings.get(&binding_name(view, artifact));
+    let is_taken = watched.is_some_and(|binding| binding.artifact != *artifact);
+    let binding = watched.filter(|binding| {
         let belongs = own::is_own_binding(view, binding) && binding.artifact == *artifact;
         belongs && !binding.meta.terminating && existing.is_some()
     });
     match (binding, view.memory.answers.get(&artifact.name)) {
         (Some(binding), _) if binding.registry.as_ref() == Some(&chart.registry) => Hold::Bound,
+        // The watch may not show yet that a stranger has gone.
         (_, Some(BindAnswer::Bound)) => Hold::Bound,
+        _ if is_taken => Hold::Stranger(Stranger::Binding),
         (_, Some(BindAnswer::Terminating { retry_after, cause })) => {
             let (ask, retry_after) = ask_again(view, artifact, *retry_after);
             Hold::Later { ask, stage: Stage::CleanedUp { retry_after, cause: cause.clone() } }
@@ -226,9 +252,7 @@ fn with_task(
         return (Stage::Preparing, None);
     }
     if !own::is_own_task(view, task) {
-        let message =
-            format!("RenderTask {name} is needed for {} and is not this Target's", chart.coordinates);
-        return (Stage::Collision { message }, None);
+        return (collision(view, artifact, chart, &Stranger::Task), None);
     }
     let artifact = view.world.render_artifacts.get(artifact);
     let same = Coordinates::of_task(task) == chart.coordinates && task.content == chart.content;

@@ -36,7 +36,7 @@ use jiff::Timestamp;
 pub use chart::REFUSED_AGAIN;
 pub use plan::{
     BindAnswer, BindOrder, BootstrapHistory, BootstrapTaskOrder, Coordinates, EventOrder, GivenVersion,
-    RefusedTask, ReleaseTaskOrder, TargetMemory, TargetOptions, TargetPlan, TargetStep,
+    RefusedTask, ReleaseTaskOrder, Stranger, TargetMemory, TargetOptions, TargetPlan, TargetStep,
 };
 
 use crate::record::TargetRecord;

@@ -62,6 +62,17 @@ impl fmt::Display for Coordinates {
     }
 }
 
+/// What has a name that a Target needs for itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Stranger {
+    /// A RenderArtifact of other coordinates.
+    Artifact(Coordinates),
+    /// A RenderBinding that holds another artifact.
+    Binding,
+    /// A RenderTask that the Target has not made.
+    Task,
+}
+
 /// What an artifact's actor answered last to this Target's request to bind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BindAnswer {
@@ -74,13 +85,13 @@ pub enum BindAnswer {
         /// What the clean-up waits for, in one sentence.
         cause: String,
     },
-    /// An artifact of that name has other coordinates.
+    /// Something else has a name that is needed.
     Collision {
-        /// The coordinates that have the name.
-        with: Coordinates,
+        /// What it is.
+        with: Stranger,
     },
-    /// The API server does not let the binding or the artifact be made, or something else has its name; the same
-    /// request fails again until a person mends it.
+    /// The API server does not let the binding or the artifact be made; the same request fails again until a person mends
+    /// it.
     Refused {
         /// When to ask again.
         retry_after: Duration,

@@ -11,7 +11,7 @@ use super::events;
 use super::own::Own;
 use super::plan::{BootstrapTaskOrder, Coordinates, GivenVersion, TargetStep};
 use super::stage1::{self, Stage1};
-use super::version;
+use super::version::{self, Version};
 use super::view::View;
 use crate::content;
 use crate::hash::PayloadHash;
@@ -33,6 +33,11 @@ pub(super) enum Stage2 {
         /// Why it could not be found out.
         cause: Option<String>,
     },
+    /// Its input, and that there is no version left for it.
+    NoVersionLeft {
+        /// Where bootstrap charts lie.
+        repository: Box<str>,
+    },
     /// Everything.
     Wanted(Box<Bootstrap>),
 }
@@ -51,7 +56,7 @@ impl Stage2 {
     pub(super) fn wanted(&self) -> Option<&Bootstrap> {
         match self {
             Self::Wanted(bootstrap) => Some(bootstrap),
-            Self::Unknown | Self::VersionUnknown { .. } => None,
+            Self::Unknown | Self::VersionUnknown { .. } | Self::NoVersionLeft { .. } => None,
         }
     }
 
@@ -68,12 +73,15 @@ impl Stage2 {
                 vec![TargetStep::LookUpBootstrapHistory { registry, repository }]
             }
             Self::Wanted(bootstrap) if bootstrap.state.create => bootstrap.create(),
-            Self::Unknown | Self::Wanted(_) => Vec::new(),
+            Self::Unknown | Self::NoVersionLeft { .. } | Self::Wanted(_) => Vec::new(),
         }
     }
 
     pub(super) fn ask_again(&self) -> Option<Duration> {
-        self.wanted().and_then(|bootstrap| bootstrap.state.ask_again())
+        match self {
+            Self::NoVersionLeft { .. } => Some(chart::REFUSED_AGAIN),
+            _ => self.wanted().and_then(|bootstrap| bootstrap.state.ask_again()),
+        }
     }
 }
 
@@ -125,12 +133,16 @@ pub(super) fn plan(
     let releases = input(registry, stage1);
     let input = content::bootstrap_input(&releases, view.target.userdata);
     let repository = layout::bootstrap_repository(view.name());
-    let Some(version) = version::of_input(view, own, registry, &repository, input) else {
-        return Stage2::VersionUnknown {
-            registry: registry.meta.name.clone(),
-            repository: repository.into(),
-            cause: view.memory.history_failure.clone(),
-        };
+    let version = match version::of_input(view, own, registry, &repository, input) {
+        Version::Is(version) => version,
+        Version::Unknown => {
+            return Stage2::VersionUnknown {
+                registry: registry.meta.name.clone(),
+                repository: repository.into(),
+                cause: view.memory.history_failure.clone(),
+            };
+        }
+        Version::NoneLeft => return Stage2::NoVersionLeft { repository: repository.into() },
     };
     let mut skipped = Vec::new();
     let (version, state) = free_version(view, registry, &repository, input, version, &mut skipped);
@@ -157,7 +169,9 @@ fn free_version(
         let chart = Chart { coordinates, registry: registry.meta.name.clone(), task, content: input };
         let state = chart::look(view, chart);
         match &state.stage {
-            Stage::Collision { message } if version < i64::MAX => skipped.push(message.clone()),
+            Stage::Collision { message, .. } if version < layout::MAX_BOOTSTRAP_VERSION => {
+                skipped.push(message.clone());
+            }
             _ => return (version, state),
         }
         version += 1;

@@ -60,7 +60,12 @@ pub(super) fn plan(
 
 fn remaining_grace(view: &View<'_>, status: &api::TargetStatus) -> Option<Duration> {
     let since = condition::find(&status.conditions, bootstrap_ready::TYPE)?.last_transition_time.0;
-    let ready_for = Duration::try_from(view.now.duration_since(since)).unwrap_or_default();
+    let ready_for = view.now.duration_since(since);
+    // A time further ahead than clocks differ was written by somebody else, and would never be over.
+    let ready_for = Duration::try_from(ready_for).unwrap_or_else(|_| match ready_for.unsigned_abs() {
+        ahead if ahead < view.options.stale_grace => Duration::ZERO,
+        _ => view.options.stale_grace,
+    });
     view.options.stale_grace.checked_sub(ready_for).filter(|left| !left.is_zero())
 }
 

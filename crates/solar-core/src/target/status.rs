@@ -9,6 +9,7 @@ use super::registry::RenderRegistry;
 use super::releases::Releases;
 use super::stage2::Stage2;
 use super::verdict;
+use super::version;
 use super::view::View;
 use crate::condition::{self, Status, Wanted};
 
@@ -36,7 +37,7 @@ pub(super) fn of(
     }
     if let Some(bootstrap) = stage2.wanted() {
         if bootstrap.is_given() {
-            status.bootstrap_version = status.bootstrap_version.max(bootstrap.version);
+            status.bootstrap_version = version::stored(view).max(bootstrap.version);
         }
         if let Stage::Rendered { .. } = bootstrap.state.stage {
             status.chart_url = Some(bootstrap.state.chart.coordinates.chart_url());

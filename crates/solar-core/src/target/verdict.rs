@@ -14,6 +14,7 @@ use super::view::View;
 use crate::backoff;
 use crate::condition::{self, Status, Wanted};
 use crate::hash;
+use crate::layout::MAX_BOOTSTRAP_VERSION;
 
 /// First wait for something that is missing.
 const LOOK_BASE: Duration = Duration::from_secs(5);
@@ -101,7 +102,9 @@ fn unmatched(stage1: &Stage1) -> Fault {
 
 fn collision(stage1: &Stage1) -> Fault {
     let collisions = stage1.charts.iter().filter_map(|chart| match &chart.state.stage {
-        Stage::Collision { message } => Some(format!("{message}: change Release {}", release(chart))),
+        Stage::Collision { message, mend } => {
+            Some(format!("{message}: {mend}, or change Release {}", release(chart)))
+        }
         _ => None,
     });
     listed(reason::NAME_COLLISION, collisions)
@@ -165,6 +168,13 @@ pub(super) fn bootstrap_ready(stage2: &Stage2) -> Wanted {
             let message = format!("The tags of earlier bootstrap charts could not be listed: {cause}");
             return Wanted::no(TYPE, FAILED, message);
         }
+        Stage2::NoVersionLeft { repository } => {
+            let message = format!(
+                "Version {MAX_BOOTSTRAP_VERSION} of {repository} is used and none can follow: delete the tag, the \
+                 RenderArtifact and the RenderTask of that version"
+            );
+            return Wanted::no(TYPE, FAILED, message);
+        }
         Stage2::Wanted(bootstrap) => bootstrap,
     };
     let chart = &bootstrap.state.chart;
@@ -184,9 +194,8 @@ pub(super) fn bootstrap_ready(stage2: &Stage2) -> Wanted {
         Stage::Failed { message } => {
             Wanted::no(TYPE, FAILED, format!("RenderTask {} failed: {message}", chart.task))
         }
-        Stage::Collision { message } | Stage::Refused { message, .. } => {
-            Wanted::no(TYPE, FAILED, message.clone())
-        }
+        Stage::Collision { message, mend } => Wanted::no(TYPE, FAILED, format!("{message}: {mend}")),
+        Stage::Refused { message, .. } => Wanted::no(TYPE, FAILED, message.clone()),
     }
 }
 

@@ -8,36 +8,52 @@ use super::own::Own;
 use super::plan::{BindAnswer, GivenVersion};
 use super::view::View;
 use crate::hash::PayloadHash;
-use crate::layout;
+use crate::layout::{self, MAX_BOOTSTRAP_VERSION};
 use crate::object::ObjectName;
 use crate::record::{RegistryRecord, RenderArtifactRecord};
 use crate::world::IndexKey;
 
-/// The version that `input` has already or gets now; `None` while it is not known which versions were used earlier.
+/// What is known of the version of an input.
+pub(super) enum Version {
+    /// It has it already, or gets it now.
+    Is(i64),
+    /// It is not known yet which versions were used earlier.
+    Unknown,
+    /// The last version that there can be is used.
+    NoneLeft,
+}
+
+/// The version in the status; 0 where there is none, or one after which none can be given: somebody else wrote that.
+pub(super) fn stored(view: &View<'_>) -> i64 {
+    let stored = view.target.status.bootstrap_version;
+    if (0..MAX_BOOTSTRAP_VERSION).contains(&stored) { stored } else { 0 }
+}
+
+/// The version that `input` has already or gets now.
 pub(super) fn of_input(
     view: &View<'_>,
     own: &Own,
     registry: &RegistryRecord,
     repository: &str,
     input: PayloadHash,
-) -> Option<i64> {
-    let stored = view.target.status.bootstrap_version;
+) -> Version {
+    let stored = stored(view);
     let current = current(own, registry, repository).filter(|current| current.version >= stored);
     if let Some(current) = current.filter(|current| current.input == input) {
-        return Some(current.version);
+        return Version::Is(current.version);
     }
     let tasks = task_versions(view, repository).max().unwrap_or_default();
     let given = view.memory.given;
     if let Some(given) = given.filter(|given| given.input == input && given.version >= stored.max(tasks)) {
-        return Some(given.version);
+        return Version::Is(given.version);
     }
     let fresh = stored == 0 && given.is_none();
     if fresh && view.memory.history.is_none() {
-        return None;
+        return Version::Unknown;
     }
     let history = view.memory.history.as_ref().filter(|_| stored == 0).map_or(0, |history| history.highest);
     let used = stored.max(tasks).max(history).max(given.map_or(0, |given| given.version));
-    Some(next(view, own, registry, repository, used))
+    next(view, own, registry, repository, used).map_or(Version::NoneLeft, Version::Is)
 }
 
 /// The own bootstrap task of the highest version.
@@ -64,8 +80,9 @@ fn task_versions(view: &View<'_>, repository: &str) -> impl Iterator<Item = i64>
 }
 
 /// One more than every version that is used, or the one that was begun to be prepared: its artifact is held, no task
-/// was ever made for it, because a version is in the status before its task exists, and nothing was pushed.
-fn next(view: &View<'_>, own: &Own, registry: &RegistryRecord, repository: &str, used: i64) -> i64 {
+/// was ever made for it, because a version is in the status before its task exists, and nothing was pushed. `None`: there
+/// is none after those that are used.
+fn next(view: &View<'_>, own: &Own, registry: &RegistryRecord, repository: &str, used: i64) -> Option<i64> {
     let key = IndexKey::Repository(view.name().namespace.clone(), repository.into());
     let is_prepared = |artifact: &RenderArtifactRecord, version: i64| {
         version > used
@@ -81,7 +98,8 @@ fn next(view: &View<'_>, own: &Own, registry: &RegistryRecord, repository: &str,
     let used = others.map(|(_, version)| version).max().unwrap_or_default().max(used);
     let prepared =
         artifacts().filter(|(artifact, version)| *version > used && is_prepared(artifact, *version));
-    prepared.map(|(_, version)| version).max().unwrap_or(used.saturating_add(1))
+    let after = || (used < MAX_BOOTSTRAP_VERSION).then_some(used + 1);
+    prepared.map(|(_, version)| version).max().or_else(after)
 }
 
 fn holds(view: &View<'_>, own: &Own, artifact: &ObjectName) -> bool {

@@ -12,7 +12,7 @@ use proptest::prelude::*;
 use solar_api::names::RENDER_ARTIFACT_FINALIZER;
 use solar_core::artifact::{
     self, ArtifactMemory, ArtifactStep, BindDecision, BindingChange, CleanupProblem, Owner, PushDecision,
-    PushRequest, Sighting, UNANSWERED_WRITE, View,
+    PushRequest, Sighting, UNANSWERED_WRITE, View, Written,
 };
 use solar_core::object::ObjectName;
 use solar_core::overlay::Own;
@@ -29,7 +29,7 @@ const CALM: [Deed; 8] = [
     Deed::Pass,
     Deed::Ask(1),
     Deed::Pass,
-    Deed::Job(true),
+    Deed::Job(Push::Answered),
     Deed::Watch(0, usize::MAX),
     Deed::Watch(1, usize::MAX),
     Deed::Pass,
@@ -56,8 +56,8 @@ enum Deed {
     Pass,
     /// The watch tells of the next states: of the artifact, the bindings.
     Watch(usize, usize),
-    /// What is on its way to the registry goes on: answered, or without an answer.
-    Job(bool),
+    /// What is on its way to the registry goes on.
+    Job(Push),
     Errand(Attempt),
     /// A write without an answer takes effect.
     Land(usize),
@@ -70,6 +70,16 @@ enum Deed {
     Retire,
 }
 
+/// How a job ends that finds no chart.
+#[derive(Clone, Copy, Debug)]
+enum Push {
+    Answered,
+    Unanswered,
+    Refused,
+    /// The registry was not found, for instance.
+    NotBegun,
+}
+
 /// How an attempt to delete the tag ends.
 #[derive(Clone, Copy, Debug)]
 enum Attempt {
@@ -78,6 +88,7 @@ enum Attempt {
     DeletedTwice,
     Unanswered,
     Refused,
+    NoCredentials,
     /// The errand dies.
     Cut,
 }
@@ -94,7 +105,7 @@ enum Request {
     Unbind(Owner),
     OpenPush(Owner),
     Pushed(u64),
-    PushFailed(u64, Option<Duration>),
+    PushFailed(u64, Written),
 }
 
 #[derive(Clone, Debug)]
@@ -372,8 +383,8 @@ impl Model {
             Request::Unbind(owner) => self.unbind(owner),
             Request::OpenPush(owner) => self.open_push(owner),
             Request::Pushed(ticket) => self.pushed(*ticket),
-            Request::PushFailed(ticket, since) => {
-                self.memory.close_ticket(*ticket, *since);
+            Request::PushFailed(ticket, written) => {
+                self.memory.close_ticket(*ticket, *written);
                 Ok(())
             }
         }
@@ -453,8 +464,10 @@ impl Model {
         })?;
         match created {
             Some(created) => {
+                let uid = created.meta.uid.clone();
                 self.keep_artifact(created);
                 self.memory.trusted = true;
+                self.memory.created(&uid, self.now);
                 Ok(())
             }
             None => self.read(),
@@ -508,7 +521,7 @@ impl Model {
                 self.memory.looked = Some(artifact.meta.uid.clone());
             }
         }
-        self.memory.close_ticket(ticket, None);
+        self.memory.close_ticket(ticket, Written::Answered);
         Ok(())
     }
 
@@ -578,16 +591,23 @@ impl Model {
         self.in_flight.push((write, self.now + UNANSWERED_WRITE));
     }
 
-    fn go_on_with_job(&mut self, answered: bool) {
+    fn go_on_with_job(&mut self, push: Push) {
         let Some(job) = self.job.take() else { return };
         let request = if job.known || self.tag {
             Request::Pushed(job.ticket)
-        } else if answered {
-            self.write(Write::Put);
-            Request::Pushed(job.ticket)
         } else {
-            self.lose(Write::Put);
-            Request::PushFailed(job.ticket, Some(self.now))
+            match push {
+                Push::Answered => {
+                    self.write(Write::Put);
+                    Request::Pushed(job.ticket)
+                }
+                Push::Unanswered => {
+                    self.lose(Write::Put);
+                    Request::PushFailed(job.ticket, Written::Unanswered(self.now))
+                }
+                Push::Refused => Request::PushFailed(job.ticket, Written::Answered),
+                Push::NotBegun => Request::PushFailed(job.ticket, Written::Nothing),
+            }
         };
         self.requests.push_back(request);
     }
@@ -601,7 +621,7 @@ impl Model {
                     self.lose(Write::Delete);
                 }
                 Attempt::Unanswered | Attempt::Cut => self.lose(Write::Delete),
-                Attempt::Refused => {}
+                Attempt::Refused | Attempt::NoCredentials => {}
             }
         }
         if self.errand.is_some() {
@@ -632,11 +652,22 @@ impl Model {
                 self.memory.sighting =
                     Some(Sighting { uid: artifact.meta.uid.clone(), registry: registry("charts"), found });
             }
+            (Errand::CleanUp, Attempt::NoCredentials) => {
+                let Some(artifact) = self.artifact_known() else { return Ok(()) };
+                if self.memory.has_nothing_to_delete(&artifact) {
+                    self.memory.cleanup.done = true;
+                } else {
+                    self.memory.cleanup.retry_at = Some(later);
+                    self.memory.cleanup.problem = Some(CleanupProblem::NoCredentials);
+                }
+            }
             (Errand::CleanUp, Attempt::Refused) => {
+                self.memory.untouched = None;
                 self.memory.cleanup.retry_at = Some(later);
                 self.memory.cleanup.problem = Some(CleanupProblem::Refused);
             }
             (Errand::CleanUp, Attempt::Unanswered | Attempt::Cut) => {
+                self.memory.untouched = None;
                 self.memory.cleanup.problem = Some(CleanupProblem::Other);
                 self.memory.under_way_until = Some(self.now + UNANSWERED_WRITE);
                 self.memory.cleanup.retry_at = Some(later);
@@ -745,7 +776,7 @@ impl Model {
             }
             Deed::Pass => self.pass(),
             Deed::Watch(kind, states) => self.watch(kind, states),
-            Deed::Job(answered) => self.go_on_with_job(answered),
+            Deed::Job(push) => self.go_on_with_job(push),
             Deed::Errand(attempt) if self.attempt.is_none() => self.end_errand(attempt),
             Deed::Land(which) if which < self.in_flight.len() => {
                 let (write, _) = self.in_flight.remove(which);
@@ -815,12 +846,18 @@ fn deed() -> impl Strategy<Value = Deed> {
         4 => Just(Deed::Calm),
         12 => Just(Deed::Pass),
         5 => (0..2_usize, 1..4_usize).prop_map(|(kind, states)| Deed::Watch(kind, states)),
-        6 => any::<bool>().prop_map(Deed::Job),
+        6 => prop_oneof![
+            3 => Just(Push::Answered),
+            2 => Just(Push::Unanswered),
+            1 => Just(Push::Refused),
+            1 => Just(Push::NotBegun),
+        ].prop_map(Deed::Job),
         6 => prop_oneof![
             3 => Just(Attempt::Deleted),
             1 => Just(Attempt::DeletedTwice),
             1 => Just(Attempt::Unanswered),
             1 => Just(Attempt::Refused),
+            1 => Just(Attempt::NoCredentials),
             1 => Just(Attempt::Cut),
         ].prop_map(Deed::Errand),
         3 => (0..3_usize).prop_map(Deed::Land),

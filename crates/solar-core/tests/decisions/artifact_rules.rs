@@ -5,7 +5,7 @@ use std::sync::Arc;
 use solar_api as api;
 use solar_core::artifact::{
     self, ArtifactMemory, ArtifactOptions, ArtifactStep, BindDecision, BindingChange, CleanupProblem, Owner,
-    PushDecision, Sighting, Ticket,
+    PushDecision, Sighting, Ticket, Written,
 };
 use solar_core::object::ObjectName;
 use solar_core::overlay::{Own, is_overdue, settle};
@@ -463,7 +463,7 @@ fn a_write_without_an_answer_holds_up_pushes_to_a_terminating_artifact_only() {
         let world = world(Some(&artifact), &[a_binding("berlin", "charts")]);
         let mut memory = trusting();
         memory.ticket = Some(Ticket { id: 1, artifact_uid: uid() });
-        memory.close_ticket(1, Some(seconds(10)));
+        memory.close_ticket(1, Written::Unanswered(seconds(10)));
         let granted = |now| {
             let mut memory = memory.clone();
             let decision = push(&world, &mut memory, Some(owner("berlin")), seconds(now));
@@ -496,7 +496,7 @@ fn a_terminating_artifact_tells_its_digest_only_after_the_look() {
 fn a_later_unanswered_write_never_shortens_an_earlier_wait() {
     let mut memory = ArtifactMemory { under_way_until: Some(seconds(50)), ..ArtifactMemory::default() };
     memory.ticket = Some(Ticket { id: 1, artifact_uid: None });
-    memory.close_ticket(1, Some(seconds(10)));
+    memory.close_ticket(1, Written::Unanswered(seconds(10)));
     assert_eq!(memory.under_way_until, Some(seconds(50)));
     assert!(memory.write_under_way(seconds(49)) && !memory.write_under_way(seconds(50)));
 }
@@ -755,7 +755,7 @@ fn a_pushed_tag_is_looked_at_when_its_time_has_come_and_never_while_it_may_be_wr
     assert_eq!(step(&mut memory, 99), ArtifactStep::Wait(Some(seconds(100))));
     memory.ticket = Some(Ticket { id: 1, artifact_uid: None });
     assert_eq!(step(&mut memory, 100), ArtifactStep::Wait(None), "it is being pushed");
-    memory.close_ticket(1, Some(seconds(100)));
+    memory.close_ticket(1, Written::Unanswered(seconds(100)));
     assert_eq!(step(&mut memory, 101), ArtifactStep::Wait(Some(seconds(130))), "a push may still land");
     assert_eq!(step(&mut memory, 130), ArtifactStep::Look);
     memory.errand = true;
@@ -777,6 +777,60 @@ fn a_tag_without_a_digest_is_not_looked_at_nor_any_where_looks_are_switched_off(
     let off = ArtifactOptions { check_interval: None, ..OPTIONS };
     let view = view(&pushed, &mut memory);
     assert_eq!(artifact::next(&pushed, &view, &mut memory, &off, seconds(10)), ArtifactStep::Wait(None));
+}
+
+// ---- where nothing was pushed ----
+
+/// Nothing in a status tells whether a push has begun: only who made the artifact and saw every job end knows.
+#[test]
+fn that_there_is_no_tag_is_certain_only_for_who_made_the_artifact_and_saw_no_job_write() {
+    let mut unpushed = an_artifact();
+    unpushed.status.as_mut().unwrap().digest = None;
+    let unpushed = RenderArtifactRecord::from(&unpushed);
+    let uid = &unpushed.meta.uid;
+    let job = |memory: &mut ArtifactMemory, written: Option<Written>| {
+        memory.ticket = Some(Ticket { id: 1, artifact_uid: Some(uid.clone()) });
+        if let Some(written) = written {
+            memory.close_ticket(1, written);
+        }
+    };
+    let made = || {
+        let mut memory = ArtifactMemory::default();
+        memory.created(uid, seconds(10));
+        memory
+    };
+    assert!(made().has_nothing_to_delete(&unpushed));
+    assert!(!ArtifactMemory::default().has_nothing_to_delete(&unpushed), "an earlier incarnation made it");
+    for (written, certain) in [
+        (Some(Written::Nothing), true),
+        (Some(Written::Answered), false),
+        (Some(Written::Unanswered(seconds(11))), false),
+        (None, false),
+    ] {
+        let mut memory = made();
+        job(&mut memory, written);
+        assert_eq!(memory.has_nothing_to_delete(&unpushed), certain, "{written:?}");
+        job(&mut memory, Some(Written::Nothing));
+        let again = certain || written.is_none();
+        assert_eq!(
+            memory.has_nothing_to_delete(&unpushed),
+            again,
+            "{written:?}, then a job that wrote nothing"
+        );
+    }
+    // A job that no Target owns may write before the artifact exists.
+    for written in [None, Some(Written::Unanswered(seconds(5)))] {
+        let mut memory = ArtifactMemory::default();
+        job(&mut memory, written);
+        memory.created(uid, seconds(10));
+        job(&mut memory, Some(Written::Nothing));
+        assert!(!memory.has_nothing_to_delete(&unpushed), "{written:?}");
+    }
+    let mut other = unpushed.clone();
+    other.meta.uid = "another".into();
+    assert!(!made().has_nothing_to_delete(&other), "another artifact of the name");
+    let pushed = RenderArtifactRecord::from(&an_artifact());
+    assert!(!made().has_nothing_to_delete(&pushed), "its status says otherwise");
 }
 
 // ---- a backup ----

@@ -7,7 +7,7 @@ use solar_api::names::RENDER_ARTIFACT_FINALIZER;
 use solar_api::{self as api};
 use solar_core::artifact::{
     self, ArtifactMemory, ArtifactOptions, ArtifactStep, BindDecision, BindingChange, Owner, PushDecision,
-    PushRequest, View,
+    PushRequest, View, Written,
 };
 use solar_core::condition::{self, Wanted};
 use solar_core::names;
@@ -156,7 +156,8 @@ fn a_binding_of_an_old_owner_uid_is_made_anew_and_never_patched() {
 #[test]
 fn bind_to_an_artifact_that_is_cleaned_up_creates_nothing() {
     let decision = bind(&world(Some(&terminating()), &[]), &owner("berlin"), "charts");
-    assert!(matches!(decision, BindDecision::Terminating { .. }), "{decision:?}");
+    let BindDecision::Terminating { retry_after, .. } = decision else { panic!("{decision:?}") };
+    assert_eq!(retry_after, seconds(5), "it asks again");
 }
 
 #[test]
@@ -234,7 +235,7 @@ fn a_push_is_granted_to_whoever_holds_the_tag_one_at_a_time_and_told_the_known_d
     };
     assert_eq!(known_digest.as_deref(), Some("sha256:aa"));
     assert_eq!(push(&world, &mut memory, Some(owner("berlin")), seconds(0)), PushDecision::Busy);
-    memory.close_ticket(ticket.id, None);
+    memory.close_ticket(ticket.id, Written::Answered);
     assert!(matches!(push(&world, &mut memory, None, seconds(0)), PushDecision::Granted { .. }));
 }
 
@@ -284,9 +285,9 @@ fn a_write_without_an_answer_counts_as_under_way_for_thirty_seconds() {
     let mut memory = ArtifactMemory { trusted: true, confirmed: true, ..ArtifactMemory::default() };
     memory.ticket = Some(artifact::Ticket { id: 1, artifact_uid: None });
     assert_eq!(next(&world, &mut memory, seconds(5)), ArtifactStep::Wait(None), "a ticket is open");
-    memory.close_ticket(7, None);
+    memory.close_ticket(7, Written::Answered);
     assert!(memory.ticket.is_some(), "another ticket's end is not this one's");
-    memory.close_ticket(1, Some(seconds(10)));
+    memory.close_ticket(1, Written::Unanswered(seconds(10)));
     assert_eq!(next(&world, &mut memory, seconds(39)), ArtifactStep::Wait(Some(seconds(40))));
     assert_eq!(next(&world, &mut memory, seconds(40)), ArtifactStep::CleanUp);
 }

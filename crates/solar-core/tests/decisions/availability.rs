@@ -670,6 +670,16 @@ fn who_was_told_to_wait_or_gets_no_result_asks_again() {
     assert!(play.asks());
 }
 
+/// The question, or its answer, was lost.
+#[test]
+fn who_gets_no_answer_asks_again_after_two_seconds() {
+    let mut play = Play::new(status(None, None));
+    assert!(play.asks());
+    assert_eq!(until(&play.settle()), Duration::from_secs(2));
+    play.moment = Duration::from_secs(2);
+    assert!(play.asks());
+}
+
 #[test]
 fn who_was_told_to_wait_for_longer_than_an_interval_asks_again_after_one() {
     let mut play = Play::new(status(None, None));

@@ -13,8 +13,8 @@ use solar_core::record::{
     ReleaseRecord, RenderArtifactRecord, RenderBindingRecord, RenderTaskRecord, TargetRecord,
 };
 use solar_core::target::{
-    BindAnswer, BindOrder, BootstrapHistory, BootstrapTaskOrder, Coordinates, ReleaseTaskOrder, TargetMemory,
-    TargetOptions, TargetPlan, TargetStep, decide,
+    BindAnswer, BindOrder, BootstrapHistory, BootstrapTaskOrder, Coordinates, ReleaseTaskOrder, Stranger,
+    TargetMemory, TargetOptions, TargetPlan, TargetStep, decide,
 };
 use solar_core::world::{Kept, World};
 use solar_core::{content, host, layout, names};
@@ -308,7 +308,9 @@ impl Model {
         let existing =
             self.artifacts.get(artifact).map(|a| Coordinates::of_artifact(&RenderArtifactRecord::from(a)));
         match existing {
-            Some(with) if with != order.coordinates => BindAnswer::Collision { with },
+            Some(with) if with != order.coordinates => {
+                BindAnswer::Collision { with: Stranger::Artifact(with) }
+            }
             _ if self.terminating.contains(artifact.name.as_ref()) => BindAnswer::Terminating {
                 retry_after: std::time::Duration::from_secs(7),
                 cause: "the registry does not answer".into(),

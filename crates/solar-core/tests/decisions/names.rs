@@ -98,7 +98,16 @@ fn tags_are_read_back_only_in_the_form_in_which_they_are_written() {
         assert_eq!(layout::parse_release_tag(tag), None, "{tag}");
     }
     assert_eq!(layout::parse_bootstrap_tag("v0.0.7"), Some(7));
-    for tag in ["v0.0.7-0000000a", "v0.0.", "v0.0.07", "v0.0.x", "v0.1.7"] {
+    assert_eq!(layout::parse_bootstrap_tag("v0.0.9007199254740991"), Some(layout::MAX_BOOTSTRAP_VERSION));
+    for tag in [
+        "v0.0.7-0000000a",
+        "v0.0.",
+        "v0.0.07",
+        "v0.0.x",
+        "v0.1.7",
+        "v0.0.9007199254740992",
+        "v0.0.9223372036854775807",
+    ] {
         assert_eq!(layout::parse_bootstrap_tag(tag), None, "{tag}");
     }
 }

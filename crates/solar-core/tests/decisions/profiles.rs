@@ -393,6 +393,35 @@ fn a_profile_that_is_hindered_writes_nothing_after_a_restart_while_nothing_has_c
     assert!(play.say(&world).0.starts_with("True Bound"), "a Target that goes gets no binding");
 }
 
+/// Its actor is woken by the stranger's end, and asks those that collided to look again.
+#[test]
+fn a_strangers_binding_that_goes_wakes_the_profile_which_knows_whose_name_is_free() {
+    let mut world = world();
+    let stranger = release_binding("edge", &name_of(&berlin()), "elsewhere", "web");
+    add(&mut world, &stranger);
+    let mut play = Play::new(&world);
+    let stranger = ReleaseBindingRecord::from(&stranger);
+    let woken = |world: &World| {
+        let mut to = Concerned::new();
+        Routed::concerned(world, Some(&stranger), None, &mut to);
+        to.iter().any(|key| key.to_string() == "Profile edge/canary")
+    };
+    assert!(!woken(&world), "it says nothing of names");
+    let collision = Hindrance::collision(&berlin(), &stranger.meta.name);
+    play.hear("berlin", Some(collision.clone()));
+    play.hear("oslo", Some(Hindrance::Refused("oslo".into())));
+    play.say(&world);
+    world.insert(play.record.clone());
+    assert!(woken(&world));
+    assert_eq!(play.hindrances.freed(&world, &play.record), [], "the stranger is there");
+    world.remove::<ReleaseBindingRecord>(&stranger.meta.name);
+    assert_eq!(play.hindrances.freed(&world, &play.record), [berlin()]);
+    add(&mut world, &made(&berlin(), "web"));
+    assert_eq!(play.hindrances.freed(&world, &play.record), [berlin()], "the binding is its own");
+    play.hear("berlin", None);
+    assert_eq!(play.hindrances.freed(&world, &play.record), []);
+}
+
 #[test]
 fn a_target_that_a_hindered_profile_selects_no_more_wakes_the_profile() {
     let mut world = world();

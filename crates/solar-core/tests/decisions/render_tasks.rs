@@ -213,7 +213,8 @@ fn a_result_that_could_not_be_written_is_written_by_the_next_pass_and_its_backof
 #[test]
 fn an_attempt_whose_count_was_not_written_is_not_begun() {
     let view = TaskView { seen_created: false, ..VIEW };
-    for (before, after) in [(None, 1), (Some(1), 2), (Some(2), 3)] {
+    // Nobody counts from below zero.
+    for (before, after) in [(None, 1), (Some(1), 2), (Some(2), 3), (Some(-3), 1), (Some(i32::MIN), 1)] {
         let task_before = task(api::RenderTaskStatus { attempts: before, ..Default::default() });
         let mut memory = TaskMemory::default();
         for _ in 0..2 {
@@ -221,11 +222,13 @@ fn an_attempt_whose_count_was_not_written_is_not_begun() {
             assert_eq!(counted.attempts, Some(after));
         }
     }
-    let used_up = task(api::RenderTaskStatus { attempts: Some(3), ..Default::default() });
-    let mut memory = TaskMemory::default();
-    for _ in 0..2 {
-        let given_up = written(next(&used_up, &view, &mut memory, seconds(0)));
-        assert_eq!(said(&given_up), ["JobFailed True JobFailed"]);
+    for attempts in [3, i32::MAX] {
+        let used_up = task(api::RenderTaskStatus { attempts: Some(attempts), ..Default::default() });
+        let mut memory = TaskMemory::default();
+        for _ in 0..2 {
+            let given_up = written(next(&used_up, &view, &mut memory, seconds(0)));
+            assert_eq!(said(&given_up), ["JobFailed True JobFailed"]);
+        }
     }
 }
 

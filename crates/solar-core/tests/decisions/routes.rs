@@ -594,6 +594,51 @@ fn a_status_is_told_to_who_keeps_it_and_nothing_else_is() {
     assert_eq!(edited, None, "what was seen of a descriptor is not said anew for an edit");
 }
 
+/// What it was in the way of stands in nothing but its name: whoever says that a name is taken looks again.
+#[test]
+fn the_end_of_a_task_a_binding_or_an_artifact_concerns_those_who_say_that_a_name_is_taken() {
+    let mut world = world();
+    let says = |namespace: &str, name: &str, reason: &str| {
+        let mut target = target(namespace, name, "platform/charts");
+        let mut said = crate::model::condition("ReleasesRendered", "said");
+        said.status = "False".into();
+        said.reason = reason.into();
+        target.status = Some(api::TargetStatus { conditions: vec![said], ..Default::default() });
+        TargetRecord::from(&target)
+    };
+    world.insert(says("edge", "berlin", "NameCollision"));
+    world.insert(says("edge", "hamburg", "ReleaseFailed"));
+    world.insert(says("elsewhere", "bonn", "NameCollision"));
+    let task = |uid: &str| {
+        let mut spec = bootstrap_task_spec();
+        spec.owner_kind = "Person".into();
+        let mut task = api::RenderTask { metadata: meta("edge", "task"), spec, status: None };
+        task.metadata.uid = Some(uid.into());
+        RenderTaskRecord::from(&task)
+    };
+    let (old, new) = (task("1"), task("2"));
+    let waiting =
+        |found: Vec<String>| found.iter().filter(|it| it.starts_with("Target")).cloned().collect::<Vec<_>>();
+    assert_eq!(waiting(concerned(&world, Some(&old), None)), ["Target edge/berlin"]);
+    assert_eq!(
+        waiting(concerned(&world, Some(&old), Some(&new))),
+        ["Target edge/berlin"],
+        "another of its name"
+    );
+    assert_eq!(waiting(concerned(&world, None, Some(&old))), [""; 0], "it appears");
+    assert_eq!(waiting(concerned(&world, Some(&old), Some(&old))), [""; 0], "it stays");
+    let artifact = crate::artifacts::an_artifact();
+    let artifact = RenderArtifactRecord::from(&artifact);
+    assert_eq!(waiting(concerned(&world, Some(&artifact), None)), ["Target edge/berlin"]);
+    let mut binding = crate::artifacts::a_binding("somebody", "charts");
+    binding.spec.owner_kind = "Person".into();
+    let binding = RenderBindingRecord::from(&binding);
+    assert_eq!(waiting(concerned(&world, Some(&binding), None)), ["Target edge/berlin"]);
+    // It says something else by now.
+    world.insert(says("edge", "berlin", "AllRendered"));
+    assert_eq!(waiting(concerned(&world, Some(&binding), None)), [""; 0]);
+}
+
 #[test]
 fn a_registry_concerns_the_tasks_beside_it_that_push_to_its_host_by_a_secret_of_their_own() {
     let mut world = World::default();

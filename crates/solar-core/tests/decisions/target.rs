@@ -9,7 +9,8 @@ use solar_api::names::{
     COMPONENT_VERSION_REF_FINALIZER, REGISTRY_REF_FINALIZER, RENDER_REQUEST_ANNOTATION, SUSPEND_ANNOTATION,
     TARGET_FINALIZER,
 };
-use solar_core::target::{BindAnswer, RefusedTask, TargetPlan, TargetStep};
+use solar_core::layout::MAX_BOOTSTRAP_VERSION;
+use solar_core::target::{BindAnswer, RefusedTask, Stranger, TargetPlan, TargetStep};
 
 use crate::model::{Model, condition, name, put};
 use crate::support::{self, at, labels};
@@ -417,7 +418,10 @@ fn releases_rendered_name_collision_names_both_and_creates_nothing() {
         "{message}"
     );
     assert!(
-        message.ends_with("and stands for registry.example.com/somebody/else:v1: change Release edge/db"),
+        message.ends_with(
+            "and stands for registry.example.com/somebody/else:v1: delete it if it was made by hand, which deletes its \
+             tag too, or change Release edge/db"
+        ),
         "{message}"
     );
     assert_eq!(
@@ -437,8 +441,57 @@ fn a_collision_that_only_the_artifacts_actor_knows_of_counts_too() {
         .entry(name(BERLIN))
         .or_default()
         .answers
-        .insert(artifact.as_str().into(), BindAnswer::Collision { with });
+        .insert(artifact.as_str().into(), BindAnswer::Collision { with: Stranger::Artifact(with) });
     assert_eq!(model.verdict(BERLIN, "ReleasesRendered"), "False/NameCollision");
+    let memory = model.memory.get_mut(&name(BERLIN)).unwrap();
+    memory.answers.insert(artifact.as_str().into(), BindAnswer::Collision { with: Stranger::Binding });
+    assert_eq!(model.verdict(BERLIN, "ReleasesRendered"), "False/NameCollision");
+    assert!(model.message(BERLIN, "ReleasesRendered").starts_with("RenderBinding edge/render-bind-"));
+}
+
+/// A binding of another artifact, or a task, that was made by hand, and whose words about it name it and the mend.
+#[test]
+fn a_binding_or_a_task_of_a_stranger_is_a_collision_and_the_message_names_it_and_the_mend() {
+    let model = Model::scene();
+    let artifact = bound_artifacts(&model.plan(BERLIN))[0].clone();
+    let binding = solar_core::names::binding(&artifact, "berlin");
+    let chart = "is needed for registry.example.com/edge/edge/release-db:v0.0.1-";
+    let mend = ": delete it if it was made by hand, or change Release edge/db";
+
+    let mut taken = model.clone();
+    strange_binding(&mut taken, &binding);
+    assert_eq!(taken.verdict(BERLIN, "ReleasesRendered"), "False/NameCollision");
+    let message = taken.message(BERLIN, "ReleasesRendered");
+    assert!(message.starts_with(&format!("RenderBinding edge/{binding} {chart}")), "{message}");
+    assert!(message.ends_with(&format!(" and holds another artifact{mend}")), "{message}");
+    assert!(!bound_artifacts(&taken.plan(BERLIN)).contains(&artifact), "it is not asked for in vain");
+    // The artifact's actor has seen it go, the watch has not.
+    let answers = &mut taken.memory.entry(name(BERLIN)).or_default().answers;
+    answers.insert(artifact.as_str().into(), BindAnswer::Bound);
+    assert_ne!(taken.verdict(BERLIN, "ReleasesRendered"), "False/NameCollision");
+
+    let mut taken = model;
+    taken.pass(BERLIN);
+    taken.pass(BERLIN);
+    let mut task = taken.tasks.values().find(|task| task.spec.repository.ends_with("-db")).unwrap().clone();
+    let named = task.metadata.name.clone().unwrap();
+    task.metadata = support::meta("edge", &named);
+    put(&mut taken.tasks, task);
+    assert_eq!(taken.verdict(BERLIN, "ReleasesRendered"), "False/NameCollision");
+    let message = taken.message(BERLIN, "ReleasesRendered");
+    assert!(message.starts_with(&format!("RenderTask edge/{named} {chart}")), "{message}");
+    assert!(message.ends_with(&format!(" and is not this Target's{mend}")), "{message}");
+}
+
+fn strange_binding(model: &mut Model, binding: &str) {
+    let spec = api::RenderBindingSpec {
+        render_artifact_ref: api::LocalReference { name: "theirs".into() },
+        owner_kind: "Person".into(),
+        owner_name: "me".into(),
+        owner_namespace: "edge".into(),
+        registry_ref: None,
+    };
+    put(&mut model.bindings, api::RenderBinding { metadata: support::meta("edge", binding), spec });
 }
 
 #[test]
@@ -1099,6 +1152,63 @@ fn a_prepared_version_is_used_and_not_passed_over() {
     }
 }
 
+/// Somebody wrote the version into the status. Up to the last one but one it is believed.
+#[test]
+fn a_version_that_cannot_have_been_given_is_not_believed_and_the_next_is_found_out() {
+    let last = MAX_BOOTSTRAP_VERSION;
+    // What somebody writes, the version then, and after a change of the content.
+    let rows = [(-7, 1, 2), (i64::MIN, 1, 2), (i64::MAX, 1, 2), (last + 1, 1, 2), (last, 1, 2), (41, 42, 43)];
+    for (written, now, next) in rows {
+        for restarted in [false, true] {
+            let mut model = ready();
+            let set = |model: &mut Model| {
+                model.targets.get_mut(&name(BERLIN)).unwrap().status.as_mut().unwrap().bootstrap_version =
+                    written;
+                if restarted {
+                    model.memory.clear();
+                }
+            };
+            let mut changed = model.clone();
+            set(&mut model);
+            model.settle();
+            assert_eq!(model.status(BERLIN).bootstrap_version, now, "{written} {restarted}");
+            assert_eq!(model.verdict(BERLIN, "Ready"), "True/Ready", "{written} {restarted}");
+            touch_values(&mut model, "edge/web", 2);
+            model.settle();
+            assert_eq!(model.status(BERLIN).bootstrap_version, next, "{written} {restarted}");
+            let tag = format!("edge/bootstrap-berlin:v0.0.{next}");
+            assert!(model.tag_names().contains(&tag), "{:?}", model.tag_names());
+            // The content changes before the Target has looked.
+            set(&mut changed);
+            touch_values(&mut changed, "edge/web", 2);
+            changed.settle();
+            let then = if written == 41 { 42 } else { 2 };
+            assert_eq!(changed.status(BERLIN).bootstrap_version, then, "{written} {restarted}");
+        }
+    }
+}
+
+#[test]
+fn where_the_last_version_is_used_the_target_says_so_and_goes_on_when_it_is_free() {
+    let mut model = ready();
+    stranger(&mut model, "old");
+    let spec = &mut model.artifacts.get_mut(&name("edge/old")).unwrap().spec;
+    spec.repository = "edge/bootstrap-berlin".into();
+    spec.tag = format!("v0.0.{MAX_BOOTSTRAP_VERSION}");
+    touch_values(&mut model, "edge/web", 2);
+    model.settle();
+    assert_eq!(model.verdict(BERLIN, "BootstrapReady"), "False/Failed");
+    let said = model.message(BERLIN, "BootstrapReady");
+    let wanted =
+        "Version 9007199254740991 of edge/bootstrap-berlin is used and none can follow: delete the tag";
+    assert!(said.starts_with(wanted), "{said}");
+    assert!(model.tag_names().contains(&"edge/bootstrap-berlin:v0.0.1".to_owned()), "the old chart stays");
+    model.artifacts.remove(&name("edge/old"));
+    model.settle();
+    assert_eq!(model.verdict(BERLIN, "Ready"), "True/Ready");
+    assert_eq!(model.status(BERLIN).bootstrap_version, 2);
+}
+
 #[test]
 fn a_bootstrap_version_whose_names_are_taken_is_left_out_and_told_of() {
     let mut model = Model::scene();
@@ -1110,6 +1220,9 @@ fn a_bootstrap_version_whose_names_are_taken_is_left_out_and_told_of() {
     task.spec.owner_name = "somebody".into();
     task.spec.tag = "v9".into();
     put(&mut model.tasks, task);
+    let third =
+        solar_core::names::artifact("edge", "registry.example.com", "edge/bootstrap-berlin", "v0.0.3");
+    strange_binding(&mut model, &solar_core::names::binding(&third, "berlin"));
     let mut passes = 0;
     while model.status(BERLIN).bootstrap_version == 0 {
         model.pass(BERLIN);
@@ -1119,8 +1232,8 @@ fn a_bootstrap_version_whose_names_are_taken_is_left_out_and_told_of() {
         passes += 1;
         assert!(passes < 20);
     }
-    assert_eq!(model.status(BERLIN).bootstrap_version, 3);
-    assert_eq!(model.events.iter().filter(|event| event.starts_with("NameCollision")).count(), 2);
+    assert_eq!(model.status(BERLIN).bootstrap_version, 4);
+    assert_eq!(model.events.iter().filter(|event| event.starts_with("NameCollision")).count(), 3);
 }
 
 /// Where the artifact is gone, the Target's own task still says under which tag its content was rendered.
@@ -1193,6 +1306,22 @@ fn old_charts_stand_beside_new_ones_until_the_new_bootstrap_has_been_ready_for_t
     model.settle();
     assert_eq!(model.tags.len(), 3);
     assert_eq!(model.plan(BERLIN).wake_after, None);
+}
+
+/// A time in a status is somebody's word. What clocks differ by is waited for, a year is not.
+#[test]
+fn a_transition_in_the_far_future_keeps_no_old_chart_for_ever() {
+    for (ahead, goes) in [(59, false), (61, true), (31_536_000, true)] {
+        let mut model = ready();
+        model.options.stale_grace = Duration::from_mins(1);
+        touch_values(&mut model, "edge/web", 2);
+        model.settle();
+        let since = at(model.seconds + ahead);
+        let status = model.targets.get_mut(&name(BERLIN)).unwrap().status.as_mut().unwrap();
+        let ready = status.conditions.iter_mut().find(|it| it.type_ == "BootstrapReady").unwrap();
+        ready.last_transition_time = Time(since);
+        assert_eq!(words(&model.plan(BERLIN)).contains(&"DeleteTask"), goes, "{ahead} s ahead");
+    }
 }
 
 #[test]
