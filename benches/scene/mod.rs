@@ -87,5 +87,5 @@ fn target_name(number: usize) -> String {
 /// Whether the Target of this number is ready.
 pub fn is_known_as_ready(world: &World, number: usize) -> bool {
     let target = world.targets.get(&ObjectName::new("fleet", target_name(number)));
-    target.is_some_and(|target| condition::is_true(&target.status.conditions, "Ready"))
+    target.is_some_and(|target| condition::is_true(&target.status.get().conditions, "Ready"))
 }
