@@ -1,4 +1,4 @@
-//! What is kept for long and looked at rarely, in few bytes: a status is a tenth of its size so, and is compared as it is.
+//! What is kept for long and looked at rarely, in few bytes, which are compared as they are.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -146,12 +146,11 @@ impl Pack for i32 {
 impl Pack for String {
     // Twice the length, or twice the place among the known texts and one.
     fn write(&self, to: &mut Vec<u8>) {
-        match KNOWN.iter().position(|known| known == self) {
-            Some(place) => (2 * place as u64 + 1).write(to),
-            None => {
-                (2 * self.len() as u64).write(to);
-                to.extend_from_slice(self.as_bytes());
-            }
+        if let Some(place) = KNOWN.iter().position(|known| known == self) {
+            (2 * place as u64 + 1).write(to);
+        } else {
+            (2 * self.len() as u64).write(to);
+            to.extend_from_slice(self.as_bytes());
         }
     }
 
