@@ -39,7 +39,7 @@ crds: ## Write crds/ from the Rust types
 docs: ## Write the reference pages of docs/ from the code
 	$(CARGO) run -q -- reference --output-dir docs
 
-bench: ## Measure (never a test): the start of `dev`, one chart, idle actors, a fleet
+bench: ## Measure (never a test): the start of `dev`, one chart, idle actors, a fleet, what the cache keeps of it
 	$(CARGO) bench --workspace
 
 dev: ## Run everything in one process

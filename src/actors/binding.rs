@@ -45,7 +45,7 @@ pub trait Binding: Namespaced {
     /// What its conditions are to say.
     fn wanted(world: &World, binding: &Self::Record, watched: Option<&[Arc<str>]>) -> [Wanted; 2];
     /// Its conditions as stored.
-    fn conditions(binding: &Self::Record) -> &[Condition];
+    fn conditions(binding: &Self::Record) -> Vec<Condition>;
     /// A status with these conditions.
     fn status(conditions: Vec<Condition>) -> Self::Status;
 }
@@ -64,8 +64,8 @@ impl Binding for api::ReleaseBinding {
     fn wanted(world: &World, binding: &Self::Record, watched: Option<&[Arc<str>]>) -> [Wanted; 2] {
         binding::of_release(world, binding, watched)
     }
-    fn conditions(binding: &Self::Record) -> &[Condition] {
-        &binding.conditions
+    fn conditions(binding: &Self::Record) -> Vec<Condition> {
+        binding.conditions.get()
     }
     fn status(conditions: Vec<Condition>) -> Self::Status {
         api::ReleaseBindingStatus { conditions }
@@ -86,8 +86,8 @@ impl Binding for api::RegistryBinding {
     fn wanted(world: &World, binding: &Self::Record, watched: Option<&[Arc<str>]>) -> [Wanted; 2] {
         binding::of_registry(world, binding, watched)
     }
-    fn conditions(binding: &Self::Record) -> &[Condition] {
-        &binding.conditions
+    fn conditions(binding: &Self::Record) -> Vec<Condition> {
+        binding.conditions.get()
     }
     fn status(conditions: Vec<Condition>) -> Self::Status {
         api::RegistryBindingStatus { conditions }
@@ -132,12 +132,12 @@ impl<K: Binding> Reconcile for BindingKind<K> {
         let meta = binding.meta();
         let wanted = K::wanted(&shared.cache.read(), &binding, shared.options.target.watched.as_deref());
         let stored = K::conditions(&binding);
-        let Some(conditions) = condition::updated(stored, &wanted, meta.generation, shared.clock.wall())
+        let Some(conditions) = condition::updated(&stored, &wanted, meta.generation, shared.clock.wall())
         else {
             return failed.map(|()| None);
         };
         let expect = Expect { uid: &meta.uid, resource_version: Some(&meta.resource_version) };
-        let (stored, wanted) = (K::status(stored.to_vec()), K::status(conditions));
+        let (stored, wanted) = (K::status(stored), K::status(conditions));
         if let Some(written) = pass.write_status::<K, _>(expect, &stored, &wanted).await? {
             keep(pass, &written);
         }

@@ -159,7 +159,7 @@ async fn write_status(
     let written = pass
         .shared
         .api
-        .write_status::<ComponentVersion, _>(&pass.name, expect, &version.status, status)
+        .write_status::<ComponentVersion, _>(&pass.name, expect, &version.status.get(), status)
         .await?;
     if let Some(written) = written {
         keep(pass, &written);

@@ -93,10 +93,10 @@ impl Reconcile for ProfileKind {
         };
         if let Some(status) = status {
             let expect = Expect { uid: &meta.uid, resource_version: Some(&meta.resource_version) };
-            let written = pass.write_status::<Profile, _>(expect, &profile.status, &status).await?;
+            let written = pass.write_status::<Profile, _>(expect, &profile.status.get(), &status).await?;
             if let Some(written) = written {
                 keep(pass, &written);
-                if let Some(warning) = profile::warning(&profile.status, &status) {
+                if let Some(warning) = profile::warning(&profile.status.get(), &status) {
                     shared.events.emit(Regarding::new("Profile", meta), warning);
                 }
             }

@@ -67,7 +67,7 @@ impl Reconcile for ReleaseKind {
         {
             let expect =
                 Expect { uid: &release.meta.uid, resource_version: Some(&release.meta.resource_version) };
-            let written = pass.write_status::<Release, _>(expect, &release.status, &status).await?;
+            let written = pass.write_status::<Release, _>(expect, &release.status.get(), &status).await?;
             if let Some(written) = written {
                 keep(pass, &written);
             }

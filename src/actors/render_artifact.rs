@@ -196,7 +196,7 @@ async fn protect_registry(pass: &Pass<RenderArtifactKind>) -> Result<(), PassErr
         let registry = artifact.registry.as_ref().and_then(|name| world.registries.get(name));
         let usable = registry.filter(|registry| {
             let (own, theirs) = (&pass.name.namespace, &registry.meta.name.namespace);
-            registry.host == artifact.base_url
+            *registry.host == *artifact.coordinates.base_url
                 && grant::allowed(&world, "RenderArtifact", own, "Registry", theirs)
         });
         usable.map(|registry| registry.meta.clone())
@@ -270,11 +270,11 @@ async fn perform(pass: &mut Pass<RenderArtifactKind>, step: ArtifactStep) -> Res
             Ok(())
         }
         ArtifactStep::SetChartUrl(url) => {
-            let wanted = RenderArtifactStatus { chart_url: Some(url), ..artifact.status.clone() };
+            let wanted = RenderArtifactStatus { chart_url: Some(url), ..artifact.status.get() };
             write_status(pass, &artifact, &wanted).await
         }
         ArtifactStep::ForgetCleanupFailure => {
-            let mut wanted = artifact.status.clone();
+            let mut wanted = artifact.status.get();
             wanted.conditions.retain(|condition| condition.type_ != oci_cleanup::TYPE);
             write_status(pass, &artifact, &wanted).await
         }

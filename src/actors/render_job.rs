@@ -9,12 +9,12 @@ use std::time::Duration;
 use solar_api::names::RENDER_REQUEST_ANNOTATION;
 use solar_api::{RenderTask, RenderTaskType};
 use solar_core::artifact::{Owner, PushRequest, Written};
+use solar_core::content;
 use solar_core::object::{ObjectName, Revision};
 use solar_core::record::RenderTaskRecord;
 use solar_core::render_task::{Fault, JobOutcome, is_owned_by_target};
 use solar_core::routes::{ActorKey, RENDER_ARTIFACT};
 use solar_core::target::Coordinates;
-use solar_core::{content, layout};
 use solar_render::RenderedChart;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -229,11 +229,7 @@ impl Job {
     async fn open(&self) -> Result<Opened, End> {
         let owner = self.task.controller.as_ref().filter(|_| is_owned_by_target(&self.task));
         let request = PushRequest {
-            coordinates: Coordinates {
-                base_url: self.task.base_url.clone(),
-                repository: self.task.repository.clone(),
-                tag: self.task.tag.clone(),
-            },
+            coordinates: Coordinates::of_task(&self.task),
             owner: owner.map(|owner| Owner {
                 target: self.task.meta.name.sibling(&*owner.name),
                 uid: owner.uid.clone(),
@@ -273,18 +269,23 @@ impl Job {
                     kind,
                     namespace,
                     Some(registry),
-                    &task.base_url,
-                    &task.repository,
+                    &task.coordinates.base_url,
+                    &task.coordinates.repository,
                 );
                 Ok(found.await?)
             }
             (None, Some(secret)) => {
-                let credentials =
-                    access::push_secret_credentials(&self.shared, secret, &task.base_url, &task.repository)
-                        .await?;
-                Ok(Endpoint::anonymous(&*task.base_url, task.plain_http).with_credentials(credentials))
+                let credentials = access::push_secret_credentials(
+                    &self.shared,
+                    secret,
+                    &task.coordinates.base_url,
+                    &task.coordinates.repository,
+                )
+                .await?;
+                Ok(Endpoint::anonymous(&*task.coordinates.base_url, task.plain_http)
+                    .with_credentials(credentials))
             }
-            (None, None) => Ok(Endpoint::anonymous(&*task.base_url, task.plain_http)),
+            (None, None) => Ok(Endpoint::anonymous(&*task.coordinates.base_url, task.plain_http)),
         }
     }
 
@@ -301,22 +302,24 @@ impl Job {
     /// What the tag holds, if it is this chart. Absent, or a throw-away manifest that an interrupted clean-up left:
     /// `None`. Another chart is a stranger's.
     async fn look(&self, endpoint: &Endpoint) -> Result<Option<Digest>, End> {
-        let tag = Reference::tag(self.task.tag.to_string());
+        let tag = Reference::tag(self.task.coordinates.tag.to_string());
         let registry = &self.shared.registry;
-        let Some(found) = registry.head(endpoint, &self.task.repository, &tag).await? else {
+        let Some(found) = registry.head(endpoint, &self.task.coordinates.repository, &tag).await? else {
             return Ok(None);
         };
         if found == *self.chart.artifact.digest() {
             return Ok(Some(found));
         }
-        let Some(manifest) = registry.manifest(endpoint, &self.task.repository, &tag).await? else {
+        let Some(manifest) = registry.manifest(endpoint, &self.task.coordinates.repository, &tag).await?
+        else {
             return Ok(None);
         };
         if is_marked_manifest(&manifest.bytes) {
             return Ok(None);
         }
         if let Some(layer) = chart_layer(&manifest.bytes) {
-            let blob = registry.blob(endpoint, &self.task.repository, &layer, COMPARE_LIMIT).await?;
+            let blob =
+                registry.blob(endpoint, &self.task.coordinates.repository, &layer, COMPARE_LIMIT).await?;
             if blob.is_some_and(|tgz| self.chart.chart.has_content_of(&tgz)) {
                 return Ok(Some(manifest.digest));
             }
@@ -339,7 +342,12 @@ impl Job {
         let pushed = self
             .shared
             .registry
-            .push(endpoint, &self.task.repository, &self.task.tag, &self.chart.artifact)
+            .push(
+                endpoint,
+                &self.task.coordinates.repository,
+                &self.task.coordinates.tag,
+                &self.chart.artifact,
+            )
             .await;
         match pushed {
             Ok(digest) => {
@@ -384,12 +392,12 @@ impl Job {
     }
 
     fn chart_url(&self) -> String {
-        layout::chart_url(&self.task.base_url, &self.task.repository, &self.task.tag)
+        self.task.coordinates.chart_url()
     }
 
     /// Hands a request to the artifact's actor, as often as it takes; the job's time limit bounds it.
     async fn ask(&self, request: ArtifactRequest) -> Result<(), End> {
-        let key = ActorKey::new(RENDER_ARTIFACT, self.task.artifact());
+        let key = ActorKey::new(RENDER_ARTIFACT, self.task.artifact().clone());
         let mut request = request;
         loop {
             match self.shared.request::<RenderArtifactKind>(&key, request) {

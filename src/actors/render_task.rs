@@ -74,7 +74,7 @@ impl Reconcile for RenderTaskKind {
             let step = {
                 let world = pass.shared.cache.read();
                 let around = surroundings(&world, &task);
-                let artifact = world.render_artifacts.get(&task.artifact()).cloned();
+                let artifact = world.render_artifacts.get(task.artifact()).cloned();
                 let view = TaskView {
                     artifact: artifact.as_deref(),
                     bound: is_bound(&world, &task),
@@ -128,7 +128,7 @@ fn is_bound(world: &World, task: &RenderTaskRecord) -> bool {
 
 fn surroundings(world: &World, task: &RenderTaskRecord) -> String {
     if let Some(secret) = task.pushes_by_secret() {
-        return format!("{secret} {}", credential::is_named_for(world, secret, &task.base_url));
+        return format!("{secret} {}", credential::is_named_for(world, secret, &task.coordinates.base_url));
     }
     // A Target's grant counts for the tasks that it owns.
     let kind = if is_owned_by_target(task) { "Target" } else { "RenderTask" };
@@ -199,7 +199,7 @@ async fn write_status(
     event: Option<EventOrder>,
 ) -> Result<(), PassError> {
     let expect = Expect { uid: &task.meta.uid, resource_version: Some(&task.meta.resource_version) };
-    let written = pass.write_status::<RenderTask, _>(expect, &task.status, status).await?;
+    let written = pass.write_status::<RenderTask, _>(expect, &task.status.get(), status).await?;
     if let Some(written) = written {
         let mut record = RenderTaskRecord::from(&written);
         record.seen_created = task.seen_created;

@@ -204,7 +204,7 @@ fn plan(pass: &mut Pass<TargetKind>, target: &TargetRecord) -> target::TargetPla
     let mut memory = pass.memory();
     let Memory { answers, refused, done, .. } = &mut *memory;
     answers.extend(came.into_iter().filter_map(|(from, (answer, since))| match answer {
-        Answer::Bind(answer) => Some((from.object.name, (answer, since))),
+        Answer::Bind(answer) => Some((from.object.name.clone(), (answer, since))),
         _ => None,
     }));
     answers.retain(|artifact, (answer, since)| match answer {
@@ -439,7 +439,7 @@ async fn write_status(
     status: &solar_api::TargetStatus,
 ) -> Result<Option<Arc<TargetRecord>>, PassError> {
     let expect = Expect { uid: &target.meta.uid, resource_version: Some(&target.meta.resource_version) };
-    let written = pass.write_status::<Target, _>(expect, &target.status, status).await?;
+    let written = pass.write_status::<Target, _>(expect, &target.status.get(), status).await?;
     Ok(written.map(|written| keep(pass, &written)))
 }
 

@@ -190,10 +190,13 @@ impl Stream {
             match event {
                 Ok(Event::Init) => listed = Some(BTreeSet::new()),
                 Ok(Event::InitApply(object)) => {
-                    if let Some(listed) = &mut listed {
-                        listed.insert(name_of(&object));
-                    }
+                    let name = name_of(&object);
                     self.take_in::<K, R>(object, false);
+                    if let Some(listed) = &mut listed {
+                        // The record's own, where there is one: of a long list every name would be there twice.
+                        let record = R::table(&shared.cache.read()).get(&name).cloned();
+                        listed.insert(record.map_or(name, |record| record.meta().name.clone()));
+                    }
                 }
                 Ok(Event::InitDone) => {
                     refused = false;

@@ -27,12 +27,12 @@ pub(super) struct Stage {
 
 impl Stage {
     fn of(target: &TargetRecord) -> Self {
-        let conditions = &target.status.conditions;
-        let ready = condition::find(conditions, "Ready");
+        let status = target.status.get();
+        let ready = condition::find(&status.conditions, "Ready");
         match ready {
             None => Self { looked_at: false, ready: false, text: "not looked at yet".to_owned() },
             Some(ready) if ready.status == "True" => {
-                let url = target.status.chart_url.as_deref().unwrap_or_default();
+                let url = status.chart_url.unwrap_or_default();
                 Self { looked_at: true, ready: true, text: format!("Ready: {url}") }
             }
             Some(ready) => {
@@ -83,7 +83,7 @@ pub(super) async fn until_checked(shared: &Arc<Shared>, versions: &[ObjectName])
 
 fn availability(shared: &Arc<Shared>, version: &ObjectName) -> Option<String> {
     let world = shared.cache.read();
-    let status = &world.component_versions.get(version)?.status;
+    let status = world.component_versions.get(version)?.status.get();
     let available = condition::find(&status.conditions, "Available")?;
     Some(format!("{}: {}", available.reason, available.message))
 }

@@ -126,7 +126,7 @@ pub enum Fault {
 
 /// Whether a Registry in the namespace of `secret` says that the Secret is for `host`.
 pub fn is_named_for(world: &World, secret: &ObjectName, host: &str) -> bool {
-    let key = IndexKey::Host(secret.namespace.clone(), host.into());
+    let key = IndexKey::host(&secret.namespace, host);
     world.registries.by(&key).any(|registry| registry.solar_secret.as_ref() == Some(secret))
 }
 

@@ -6,6 +6,7 @@
 //! | module | answers |
 //! | --- | --- |
 //! | [`object`], [`record`], [`world`], [`overlay`] | what is known: slim records of objects, with indexes by reference |
+//! | [`packed`], [`interner`] | how records are kept in little memory |
 //! | [`hash`], [`fit`], [`host`], [`names`], [`oci_name`], [`layout`], [`content`] | what things are called, and when two are the same |
 //! | [`grant`], [`pull_secret`], [`selector`], [`resolver`] | which releases reach a Target, and with which pull secrets |
 //! | [`condition`], [`status_edits`] | how a condition changes, and when a status that somebody else wrote is put right |
@@ -32,12 +33,14 @@ pub mod fit;
 pub mod grant;
 pub mod hash;
 pub mod host;
+pub mod interner;
 pub mod layout;
 pub mod lease;
 pub mod names;
 pub mod object;
 pub mod oci_name;
 pub mod overlay;
+pub mod packed;
 pub mod profile;
 pub mod protection;
 pub mod pull_secret;

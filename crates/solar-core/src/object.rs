@@ -1,6 +1,7 @@
 //! Names of objects and the part of their metadata that decisions need.
 
 use std::fmt;
+use std::ops::Deref;
 use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -10,19 +11,31 @@ const MAX_NAME: usize = 253;
 
 /// Namespace and name of an object of a known kind.
 ///
-/// Cheap to clone. Ordered by namespace, then name, so that every walk has one order.
+/// Cheap to clone, and small to hold: one pointer. Ordered by namespace, then name, so that every walk has one order.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ObjectName {
+pub struct ObjectName(pub(crate) Arc<NameParts>);
+
+/// The parts of an [`ObjectName`].
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NameParts {
     /// Namespace; never empty.
     pub namespace: Arc<str>,
     /// Name; never empty for an object that exists.
     pub name: Arc<str>,
 }
 
+impl Deref for ObjectName {
+    type Target = NameParts;
+
+    fn deref(&self) -> &NameParts {
+        &self.0
+    }
+}
+
 impl ObjectName {
     /// The object `name` in `namespace`.
     pub fn new(namespace: impl Into<Arc<str>>, name: impl Into<Arc<str>>) -> Self {
-        Self { namespace: namespace.into(), name: name.into() }
+        Self(Arc::new(NameParts { namespace: namespace.into(), name: name.into() }))
     }
 
     /// What `reference` means when it stands in an object of `own` namespace.
@@ -32,12 +45,12 @@ impl ObjectName {
             Some(namespace) if namespace == own.as_ref() => own.clone(),
             Some(namespace) => Arc::from(namespace),
         };
-        Self { namespace, name: Arc::from(reference.name.as_str()) }
+        Self::new(namespace, reference.name.as_str())
     }
 
     /// The object `name` in the same namespace.
     pub fn sibling(&self, name: impl Into<Arc<str>>) -> Self {
-        Self { namespace: self.namespace.clone(), name: name.into() }
+        Self::new(self.namespace.clone(), name)
     }
 
     /// Whether an object can have this namespace and name: both are domain names in lower case. The API server has
@@ -92,7 +105,7 @@ pub struct Meta {
     /// Whether deletion was requested.
     pub terminating: bool,
     /// In the order of the object.
-    pub finalizers: Box<[Box<str>]>,
+    pub finalizers: Arc<[Box<str>]>,
 }
 
 /// Which spec of which object: equal ones have equal specs. Status, labels, annotations and finalizers do not count.
@@ -138,7 +151,7 @@ impl Meta {
 }
 
 /// The owner that an object names as its controller.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ControllerRef {
     /// Kind of the owner.
     pub kind: Box<str>,

@@ -299,7 +299,7 @@ pub fn status(
     hindrances: &Hindrances,
     now: Timestamp,
 ) -> Option<api::ProfileStatus> {
-    let stored = &profile.status;
+    let stored = profile.status.get();
     let ready = ready(world, profile, hindrances);
     let conditions = condition::updated(&stored.conditions, &[ready], profile.meta.generation, now);
     let bound = world.release_bindings.count(&IndexKey::Profile(profile.meta.name.clone()));
@@ -307,7 +307,7 @@ pub fn status(
     if conditions.is_none() && matched_targets == stored.matched_targets {
         return None;
     }
-    let conditions = conditions.unwrap_or_else(|| stored.conditions.clone());
+    let conditions = conditions.unwrap_or(stored.conditions);
     Some(api::ProfileStatus { matched_targets, conditions })
 }
 
@@ -350,7 +350,8 @@ fn hindered(profile: &ProfileRecord, hindrances: &Hindrances) -> Option<Wanted> 
 
 /// What the stored condition says of hindrances.
 fn said_before(profile: &ProfileRecord) -> Option<Wanted> {
-    let stored = condition::find(&profile.status.conditions, reason::TYPE)?;
+    let status = profile.status.get();
+    let stored = condition::find(&status.conditions, reason::TYPE)?;
     let known = [reason::NAME_COLLISION, reason::BINDING_REFUSED]
         .into_iter()
         .find(|known| stored.reason == *known)?;

@@ -14,10 +14,12 @@ use crate::condition;
 use crate::content;
 use crate::hash::PayloadHash;
 use crate::host;
-use crate::layout;
+use crate::interner::Interner;
 use crate::names;
 use crate::object::{ControllerRef, Meta, ObjectName};
+use crate::packed::Packed;
 use crate::profile;
+use crate::target::Coordinates;
 use crate::world::{IndexKey, Record};
 
 /// A Target.
@@ -38,7 +40,7 @@ pub struct TargetRecord {
     /// Value of the render request annotation.
     pub render_request: Option<Box<str>>,
     /// Status as stored.
-    pub status: api::TargetStatus,
+    pub status: Packed<api::TargetStatus>,
 }
 
 impl From<&api::Target> for TargetRecord {
@@ -52,7 +54,7 @@ impl From<&api::Target> for TargetRecord {
                 == Some("true"),
             reconcile_request: annotation(&target.metadata, api::names::RECONCILE_ANNOTATION),
             render_request: annotation(&target.metadata, api::names::RENDER_REQUEST_ANNOTATION),
-            status: target.status.clone().unwrap_or_default(),
+            status: target.status.as_ref().map(Packed::of).unwrap_or_default(),
             meta,
         }
     }
@@ -62,11 +64,17 @@ impl Record for TargetRecord {
     fn meta(&self) -> &Meta {
         &self.meta
     }
+    fn share(&mut self, with: &mut Interner, old: Option<&Meta>) {
+        with.meta(&mut self.meta, old);
+        with.name(&mut self.meta.name);
+        with.name(&mut self.registry);
+    }
     fn index(&self) -> Vec<IndexKey> {
         let here = IndexKey::Namespace(self.meta.name.namespace.clone());
         let mut keys = vec![IndexKey::Registry(self.registry.clone()), here];
         keys.extend(into_another(&self.meta.name, Some(&self.registry)));
-        let rendered = condition::find(&self.status.conditions, releases_rendered::TYPE);
+        let status = self.status.get();
+        let rendered = condition::find(&status.conditions, releases_rendered::TYPE);
         if rendered.is_some_and(|rendered| rendered.reason == releases_rendered::NAME_COLLISION) {
             keys.push(IndexKey::Hindered(self.meta.name.namespace.clone()));
         }
@@ -94,7 +102,7 @@ pub struct ReleaseRecord {
     /// Highest wins.
     pub priority: i32,
     /// Status as stored.
-    pub status: api::ReleaseStatus,
+    pub status: Packed<api::ReleaseStatus>,
 }
 
 impl From<&api::Release> for ReleaseRecord {
@@ -109,7 +117,7 @@ impl From<&api::Release> for ReleaseRecord {
             anti_affinity: spec.anti_affinity.clone(),
             values: PayloadHash::of_object(spec.values.as_ref()),
             priority: spec.priority,
-            status: release.status.clone().unwrap_or_default(),
+            status: release.status.as_ref().map(Packed::of).unwrap_or_default(),
             meta,
         }
     }
@@ -118,6 +126,11 @@ impl From<&api::Release> for ReleaseRecord {
 impl Record for ReleaseRecord {
     fn meta(&self) -> &Meta {
         &self.meta
+    }
+    fn share(&mut self, with: &mut Interner, old: Option<&Meta>) {
+        with.meta(&mut self.meta, old);
+        with.name(&mut self.meta.name);
+        with.name(&mut self.component_version);
     }
     fn index(&self) -> Vec<IndexKey> {
         let mut keys = vec![IndexKey::ComponentVersion(self.component_version.clone())];
@@ -136,9 +149,9 @@ pub struct ReleaseBindingRecord {
     /// The Release, in the binding's namespace.
     pub release: ObjectName,
     /// The Profile that made it, if one did.
-    pub controller: Option<ControllerRef>,
+    pub controller: Option<Arc<ControllerRef>>,
     /// Conditions as stored.
-    pub conditions: Vec<Condition>,
+    pub conditions: Packed<Vec<Condition>>,
 }
 
 impl From<&api::ReleaseBinding> for ReleaseBindingRecord {
@@ -147,8 +160,12 @@ impl From<&api::ReleaseBinding> for ReleaseBindingRecord {
         Self {
             target: ObjectName::referred(&binding.spec.target_ref, &meta.name.namespace),
             release: meta.name.sibling(binding.spec.release_ref.name.as_str()),
-            controller: ControllerRef::of(&binding.metadata),
-            conditions: binding.status.clone().unwrap_or_default().conditions,
+            controller: ControllerRef::of(&binding.metadata).map(Arc::new),
+            conditions: binding
+                .status
+                .as_ref()
+                .map(|status| Packed::of(&status.conditions))
+                .unwrap_or_default(),
             meta,
         }
     }
@@ -165,6 +182,12 @@ impl ReleaseBindingRecord {
 impl Record for ReleaseBindingRecord {
     fn meta(&self) -> &Meta {
         &self.meta
+    }
+    fn share(&mut self, with: &mut Interner, old: Option<&Meta>) {
+        with.meta(&mut self.meta, old);
+        with.name(&mut self.target);
+        with.name(&mut self.release);
+        self.controller.iter_mut().for_each(|controller| with.controller(controller));
     }
     fn index(&self) -> Vec<IndexKey> {
         let mut keys = vec![IndexKey::Target(self.target.clone()), IndexKey::Release(self.release.clone())];
@@ -199,8 +222,12 @@ impl Record for ComponentRecord {
     fn meta(&self) -> &Meta {
         &self.meta
     }
+    fn share(&mut self, with: &mut Interner, old: Option<&Meta>) {
+        with.meta(&mut self.meta, old);
+        with.name(&mut self.meta.name);
+    }
     fn index(&self) -> Vec<IndexKey> {
-        vec![IndexKey::Host(self.meta.name.namespace.clone(), self.registry.clone())]
+        vec![IndexKey::host(&self.meta.name.namespace, &self.registry)]
     }
 }
 
@@ -224,7 +251,7 @@ pub struct ComponentVersionRecord {
     /// Value of the availability recheck annotation.
     pub recheck: Option<Box<str>>,
     /// Status as stored.
-    pub status: api::ComponentVersionStatus,
+    pub status: Packed<api::ComponentVersionStatus>,
 }
 
 /// Where a ComponentVersion says that its descriptor lies; what is empty counts as absent.
@@ -274,7 +301,7 @@ impl From<&api::ComponentVersion> for ComponentVersionRecord {
             entrypoint: spec.entrypoint.clone(),
             descriptor: DescriptorRecord::from(spec),
             recheck: annotation(&version.metadata, api::names::AVAILABILITY_RECHECK_ANNOTATION),
-            status: version.status.clone().unwrap_or_default(),
+            status: version.status.as_ref().map(Packed::of).unwrap_or_default(),
             meta,
         }
     }
@@ -284,12 +311,17 @@ impl Record for ComponentVersionRecord {
     fn meta(&self) -> &Meta {
         &self.meta
     }
+    fn share(&mut self, with: &mut Interner, old: Option<&Meta>) {
+        with.meta(&mut self.meta, old);
+        with.name(&mut self.meta.name);
+        with.name(&mut self.component);
+    }
     fn index(&self) -> Vec<IndexKey> {
         let namespace = &self.meta.name.namespace;
         let mut keys =
             vec![IndexKey::Component(self.component.clone()), IndexKey::Namespace(namespace.clone())];
         // One that names no host of its own is found by its Component's.
-        keys.extend(self.descriptor.registry.clone().map(|host| IndexKey::Host(namespace.clone(), host)));
+        keys.extend(self.descriptor.registry.iter().map(|host| IndexKey::host(namespace, host)));
         keys
     }
 }
@@ -334,9 +366,14 @@ impl Record for RegistryRecord {
     fn meta(&self) -> &Meta {
         &self.meta
     }
+    fn share(&mut self, with: &mut Interner, old: Option<&Meta>) {
+        with.meta(&mut self.meta, old);
+        with.name(&mut self.meta.name);
+        self.solar_secret.iter_mut().for_each(|name| with.name(name));
+    }
     fn index(&self) -> Vec<IndexKey> {
         vec![
-            IndexKey::Host(self.meta.name.namespace.clone(), self.host.clone()),
+            IndexKey::host(&self.meta.name.namespace, &self.host),
             IndexKey::Namespace(self.meta.name.namespace.clone()),
         ]
     }
@@ -352,7 +389,7 @@ pub struct RegistryBindingRecord {
     /// The Registry, in the binding's namespace.
     pub registry: ObjectName,
     /// Conditions as stored.
-    pub conditions: Vec<Condition>,
+    pub conditions: Packed<Vec<Condition>>,
 }
 
 impl From<&api::RegistryBinding> for RegistryBindingRecord {
@@ -361,7 +398,11 @@ impl From<&api::RegistryBinding> for RegistryBindingRecord {
         Self {
             target: ObjectName::referred(&binding.spec.target_ref, &meta.name.namespace),
             registry: meta.name.sibling(binding.spec.registry_ref.name.as_str()),
-            conditions: binding.status.clone().unwrap_or_default().conditions,
+            conditions: binding
+                .status
+                .as_ref()
+                .map(|status| Packed::of(&status.conditions))
+                .unwrap_or_default(),
             meta,
         }
     }
@@ -370,6 +411,11 @@ impl From<&api::RegistryBinding> for RegistryBindingRecord {
 impl Record for RegistryBindingRecord {
     fn meta(&self) -> &Meta {
         &self.meta
+    }
+    fn share(&mut self, with: &mut Interner, old: Option<&Meta>) {
+        with.meta(&mut self.meta, old);
+        with.name(&mut self.target);
+        with.name(&mut self.registry);
     }
     fn index(&self) -> Vec<IndexKey> {
         let mut keys = vec![IndexKey::Target(self.target.clone()), IndexKey::Registry(self.registry.clone())];
@@ -388,7 +434,7 @@ pub struct ProfileRecord {
     /// Which Targets are bound.
     pub selector: LabelSelector,
     /// Status as stored.
-    pub status: api::ProfileStatus,
+    pub status: Packed<api::ProfileStatus>,
 }
 
 impl From<&api::Profile> for ProfileRecord {
@@ -397,7 +443,7 @@ impl From<&api::Profile> for ProfileRecord {
         Self {
             release: meta.name.sibling(profile.spec.release_ref.name.as_str()),
             selector: profile.spec.target_selector.clone(),
-            status: profile.status.clone().unwrap_or_default(),
+            status: profile.status.as_ref().map(Packed::of).unwrap_or_default(),
             meta,
         }
     }
@@ -406,6 +452,11 @@ impl From<&api::Profile> for ProfileRecord {
 impl Record for ProfileRecord {
     fn meta(&self) -> &Meta {
         &self.meta
+    }
+    fn share(&mut self, with: &mut Interner, old: Option<&Meta>) {
+        with.meta(&mut self.meta, old);
+        with.name(&mut self.meta.name);
+        with.name(&mut self.release);
     }
     fn index(&self) -> Vec<IndexKey> {
         let here = self.meta.name.namespace.clone();
@@ -438,6 +489,9 @@ impl Record for GrantRecord {
     fn meta(&self) -> &Meta {
         &self.meta
     }
+    fn share(&mut self, with: &mut Interner, old: Option<&Meta>) {
+        with.meta(&mut self.meta, old);
+    }
     fn index(&self) -> Vec<IndexKey> {
         let from: BTreeSet<&str> = self.from.iter().map(|from| from.namespace.as_str()).collect();
         let here = IndexKey::Namespace(self.meta.name.namespace.clone());
@@ -451,19 +505,16 @@ pub struct RenderTaskRecord {
     /// Metadata.
     pub meta: Meta,
     /// The owner by ownerReference.
-    pub controller: Option<ControllerRef>,
+    pub controller: Option<Arc<ControllerRef>>,
     /// The owner by `spec.ownerKind`.
-    pub owner_kind: Box<str>,
+    pub owner_kind: Arc<str>,
     /// The owner by `spec.ownerNamespace` and `spec.ownerName`.
     pub owner: ObjectName,
     /// Which chart.
     pub type_: api::RenderTaskType,
-    /// Host, normalised.
-    pub base_url: Box<str>,
-    /// Repository below the host.
-    pub repository: Box<str>,
-    /// Tag.
-    pub tag: Box<str>,
+    /// Where the chart goes.
+    pub coordinates: Arc<Coordinates>,
+    artifact: ObjectName,
     /// Hash of everything that decides the chart besides its version.
     pub content: PayloadHash,
     /// The Registry whose credentials push.
@@ -477,14 +528,13 @@ pub struct RenderTaskRecord {
     /// Whether this process saw the task being created; set by the watch.
     pub seen_created: bool,
     /// Status as stored.
-    pub status: api::RenderTaskStatus,
+    pub status: Packed<api::RenderTaskStatus>,
 }
 
 impl RenderTaskRecord {
     /// Name of the artifact that this task pushes.
-    pub fn artifact(&self) -> ObjectName {
-        let namespace = &self.meta.name.namespace;
-        self.meta.name.sibling(names::artifact(namespace, &self.base_url, &self.repository, &self.tag))
+    pub fn artifact(&self) -> &ObjectName {
+        &self.artifact
     }
 
     /// The Secret that pushes, where no Registry is named.
@@ -498,21 +548,21 @@ impl From<&api::RenderTask> for RenderTaskRecord {
         let meta = Meta::of(&task.metadata);
         let spec = &task.spec;
         let namespace = &meta.name.namespace;
+        let coordinates = coordinates(&spec.base_url, &spec.repository, &spec.tag);
         Self {
-            controller: ControllerRef::of(&task.metadata),
+            controller: ControllerRef::of(&task.metadata).map(Arc::new),
             owner_kind: spec.owner_kind.as_str().into(),
             owner: ObjectName::new(spec.owner_namespace.as_str(), spec.owner_name.as_str()),
             type_: spec.type_,
-            base_url: host::normalise(&spec.base_url).into(),
-            repository: spec.repository.as_str().into(),
-            tag: spec.tag.as_str().into(),
+            artifact: meta.name.sibling(names::artifact_at(namespace, &coordinates)),
+            coordinates: Arc::new(coordinates),
             content: content::of_task(spec),
             registry: spec.registry_ref.as_ref().map(|reference| ObjectName::referred(reference, namespace)),
             push_secret: spec.push_secret_ref.as_ref().map(|secret| meta.name.sibling(secret.name.as_str())),
             plain_http: spec.plain_http,
             render_request: annotation(&task.metadata, api::names::RENDER_REQUEST_ANNOTATION),
             seen_created: false,
-            status: task.status.clone().unwrap_or_default(),
+            status: task.status.as_ref().map(Packed::of).unwrap_or_default(),
             meta,
         }
     }
@@ -522,11 +572,21 @@ impl Record for RenderTaskRecord {
     fn meta(&self) -> &Meta {
         &self.meta
     }
+    fn share(&mut self, with: &mut Interner, old: Option<&Meta>) {
+        with.meta(&mut self.meta, old);
+        self.controller.iter_mut().for_each(|controller| with.controller(controller));
+        with.text(&mut self.owner_kind);
+        with.name(&mut self.owner);
+        with.coordinates(&mut self.coordinates);
+        with.name(&mut self.artifact);
+        self.registry.iter_mut().for_each(|name| with.name(name));
+        self.push_secret.iter_mut().for_each(|name| with.name(name));
+    }
     fn index(&self) -> Vec<IndexKey> {
-        let mut keys = vec![IndexKey::Owner(self.owner.clone()), IndexKey::Artifact(self.artifact())];
+        let mut keys = vec![IndexKey::Owner(self.owner.clone()), IndexKey::Artifact(self.artifact.clone())];
         keys.extend(self.registry.clone().map(IndexKey::Registry));
         if self.pushes_by_secret().is_some() {
-            keys.push(IndexKey::Host(self.meta.name.namespace.clone(), self.base_url.clone()));
+            keys.push(IndexKey::host(&self.meta.name.namespace, &self.coordinates.base_url));
         }
         keys.extend(into_another(&self.meta.name, self.registry.as_ref()));
         keys
@@ -538,29 +598,25 @@ impl Record for RenderTaskRecord {
 pub struct RenderArtifactRecord {
     /// Metadata.
     pub meta: Meta,
-    /// Host, normalised.
-    pub base_url: Box<str>,
-    /// Repository below the host.
-    pub repository: Box<str>,
-    /// Tag.
-    pub tag: Box<str>,
+    /// Where the chart lies.
+    pub coordinates: Arc<Coordinates>,
     /// Name of the task that pushed first.
     pub render_task: Box<str>,
     /// The Registry whose credentials delete.
     pub registry: Option<ObjectName>,
     /// Status as stored.
-    pub status: api::RenderArtifactStatus,
+    pub status: Packed<api::RenderArtifactStatus>,
 }
 
 impl RenderArtifactRecord {
     /// The chart's address, as the status has to show it.
     pub fn address(&self) -> String {
-        layout::chart_url(&self.base_url, &self.repository, &self.tag)
+        self.coordinates.chart_url()
     }
 
     /// Whether the status shows it.
     pub fn has_its_address(&self) -> bool {
-        self.status.chart_url.as_deref() == Some(self.address().as_str())
+        self.status.get().chart_url.as_deref() == Some(self.address().as_str())
     }
 }
 
@@ -569,13 +625,12 @@ impl From<&api::RenderArtifact> for RenderArtifactRecord {
         let meta = Meta::of(&artifact.metadata);
         let spec = &artifact.spec;
         let namespace: &Arc<str> = &meta.name.namespace;
+        let coordinates = coordinates(&spec.base_url, &spec.repository, &spec.tag);
         Self {
-            base_url: host::normalise(&spec.base_url).into(),
-            repository: spec.repository.as_str().into(),
-            tag: spec.tag.as_str().into(),
+            coordinates: Arc::new(coordinates),
             render_task: spec.render_task_ref.as_str().into(),
             registry: spec.registry_ref.as_ref().map(|reference| ObjectName::referred(reference, namespace)),
-            status: artifact.status.clone().unwrap_or_default(),
+            status: artifact.status.as_ref().map(Packed::of).unwrap_or_default(),
             meta,
         }
     }
@@ -585,8 +640,15 @@ impl Record for RenderArtifactRecord {
     fn meta(&self) -> &Meta {
         &self.meta
     }
+    fn share(&mut self, with: &mut Interner, old: Option<&Meta>) {
+        with.meta(&mut self.meta, old);
+        with.name(&mut self.meta.name);
+        with.coordinates(&mut self.coordinates);
+        self.registry.iter_mut().for_each(|name| with.name(name));
+    }
     fn index(&self) -> Vec<IndexKey> {
-        let mut keys = vec![IndexKey::Repository(self.meta.name.namespace.clone(), self.repository.clone())];
+        let lies = (self.meta.name.namespace.clone(), self.coordinates.repository.clone());
+        let mut keys = vec![IndexKey::Repository(Box::new(lies))];
         keys.extend(self.registry.clone().map(IndexKey::Registry));
         keys.extend(into_another(&self.meta.name, self.registry.as_ref()));
         keys
@@ -599,11 +661,11 @@ pub struct RenderBindingRecord {
     /// Metadata.
     pub meta: Meta,
     /// The owner by ownerReference.
-    pub controller: Option<ControllerRef>,
+    pub controller: Option<Arc<ControllerRef>>,
     /// The artifact, in the binding's namespace.
     pub artifact: ObjectName,
     /// Kind of the consumer.
-    pub owner_kind: Box<str>,
+    pub owner_kind: Arc<str>,
     /// The consumer.
     pub owner: ObjectName,
     /// The Registry that the consumer resolves.
@@ -616,7 +678,7 @@ impl From<&api::RenderBinding> for RenderBindingRecord {
         let spec = &binding.spec;
         let namespace = &meta.name.namespace;
         Self {
-            controller: ControllerRef::of(&binding.metadata),
+            controller: ControllerRef::of(&binding.metadata).map(Arc::new),
             artifact: meta.name.sibling(spec.render_artifact_ref.name.as_str()),
             owner_kind: spec.owner_kind.as_str().into(),
             owner: ObjectName::new(spec.owner_namespace.as_str(), spec.owner_name.as_str()),
@@ -630,6 +692,14 @@ impl Record for RenderBindingRecord {
     fn meta(&self) -> &Meta {
         &self.meta
     }
+    fn share(&mut self, with: &mut Interner, old: Option<&Meta>) {
+        with.meta(&mut self.meta, old);
+        self.controller.iter_mut().for_each(|controller| with.controller(controller));
+        with.name(&mut self.artifact);
+        with.text(&mut self.owner_kind);
+        with.name(&mut self.owner);
+        self.registry.iter_mut().for_each(|name| with.name(name));
+    }
     fn index(&self) -> Vec<IndexKey> {
         vec![IndexKey::Artifact(self.artifact.clone()), IndexKey::Owner(self.owner.clone())]
     }
@@ -639,6 +709,10 @@ impl Record for RenderBindingRecord {
 fn into_another(own: &ObjectName, referred: Option<&ObjectName>) -> Option<IndexKey> {
     let there = referred.map(|name| &name.namespace).filter(|there| **there != own.namespace)?;
     Some(IndexKey::Into(there.clone()))
+}
+
+fn coordinates(base_url: &str, repository: &str, tag: &str) -> Coordinates {
+    Coordinates { base_url: host::normalise(base_url).into(), repository: repository.into(), tag: tag.into() }
 }
 
 fn annotation(

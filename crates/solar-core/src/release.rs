@@ -60,7 +60,7 @@ pub fn status(
     resolved: &Resolved,
     now: Timestamp,
 ) -> Option<ReleaseStatus> {
-    let stored = &release.status;
+    let stored = release.status.get();
     let conditions =
         condition::updated(&stored.conditions, &[wanted(release, resolved)], release.meta.generation, now);
     let effective_unique_name =
@@ -68,8 +68,8 @@ pub fn status(
     if conditions.is_none() && effective_unique_name == stored.effective_unique_name {
         return None;
     }
-    let conditions = conditions.unwrap_or_else(|| stored.conditions.clone());
-    Some(ReleaseStatus { conditions, effective_unique_name, ..stored.clone() })
+    let conditions = conditions.unwrap_or(stored.conditions);
+    Some(ReleaseStatus { conditions, effective_unique_name, ..stored })
 }
 
 /// The given name, else that of the component; a ComponentVersion that may not be referred to tells nothing.

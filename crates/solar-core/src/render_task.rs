@@ -227,9 +227,9 @@ fn wants_attempt(task: &RenderTaskRecord, view: &TaskView<'_>, memory: &TaskMemo
         return true;
     }
     if is_true(task, reason::JOB_SUCCEEDED) {
-        let Some(digest) = &task.status.digest else { return true };
+        let Some(digest) = task.status.get().digest else { return true };
         return match view.artifact {
-            Some(artifact) => artifact.status.digest.as_ref() != Some(digest),
+            Some(artifact) => artifact.status.get().digest != Some(digest),
             None => task.controller.as_ref().is_some_and(|owner| *owner.kind == *"Target"),
         };
     }
@@ -240,13 +240,13 @@ fn wants_attempt(task: &RenderTaskRecord, view: &TaskView<'_>, memory: &TaskMemo
 fn watch_lags(task: &RenderTaskRecord, memory: &TaskMemory, now: Moment) -> Option<Moment> {
     let (digest, at) = memory.pushed.as_ref()?;
     let until = *at + WATCH_LAG;
-    let done = is_true(task, reason::JOB_SUCCEEDED) && task.status.digest.as_ref() == Some(digest);
+    let done = is_true(task, reason::JOB_SUCCEEDED) && task.status.get().digest.as_ref() == Some(digest);
     (done && !requested(task) && !memory.again && now < until).then_some(until)
 }
 
 /// Whether a person asked for another attempt.
 fn requested(task: &RenderTaskRecord) -> bool {
-    task.render_request.as_deref() != task.status.observed_render_request.as_deref()
+    task.render_request.as_deref() != task.status.get().observed_render_request.as_deref()
         && task.render_request.is_some()
 }
 
@@ -296,7 +296,7 @@ fn before_attempt(
             );
             return failed_status(task, wall, &message, true);
         }
-        let mut status = task.status.clone();
+        let mut status = task.status.get();
         status.attempts = Some(attempts(task) + 1);
         memory.counted = status.attempts;
         return Some(TaskStep::WriteStatus(status, None));
@@ -304,7 +304,7 @@ fn before_attempt(
     if !failed && !requested {
         return None;
     }
-    let mut status = task.status.clone();
+    let mut status = task.status.get();
     status.attempts = None;
     status.observed_render_request = task.render_request.as_deref().map(Into::into);
     if failed {
@@ -312,7 +312,7 @@ fn before_attempt(
     }
     memory.counted = Some(0);
     memory.again = requested && !unresolved && !failed;
-    (status != task.status).then_some(TaskStep::WriteStatus(status, None))
+    (status != task.status.get()).then_some(TaskStep::WriteStatus(status, None))
 }
 
 /// Keeps what follows from an outcome.
@@ -369,7 +369,7 @@ fn succeeded_status(
     digest: &str,
     chart_url: &str,
 ) -> Option<TaskStep> {
-    let mut status = task.status.clone();
+    let mut status = task.status.get();
     status.conditions.retain(|condition| condition.type_ != reason::JOB_FAILED);
     let message = format!("{chart_url} has digest {digest}");
     set(&mut status, task, reason::JOB_SUCCEEDED, true, reason::JOB_SUCCEEDED, &message, wall);
@@ -377,7 +377,7 @@ fn succeeded_status(
     status.digest = Some(digest.to_owned());
     status.chart_url = Some(chart_url.to_owned());
     let event = EventOrder { warning: false, reason: "JobSucceeded", note: message };
-    (status != task.status).then_some(TaskStep::WriteStatus(status, Some(event)))
+    (status != task.status.get()).then_some(TaskStep::WriteStatus(status, Some(event)))
 }
 
 fn failed_status(
@@ -386,14 +386,14 @@ fn failed_status(
     message: &str,
     is_final: bool,
 ) -> Option<TaskStep> {
-    let mut status = task.status.clone();
+    let mut status = task.status.get();
     status.conditions.retain(|condition| condition.type_ != reason::JOB_SUCCEEDED);
     status.digest = None;
     status.chart_url = None;
     status.attempts = is_final.then_some(MAX_ATTEMPTS);
     set(&mut status, task, reason::JOB_FAILED, true, reason::JOB_FAILED, message, wall);
     let event = EventOrder { warning: true, reason: "JobFailed", note: message.to_owned() };
-    (status != task.status).then_some(TaskStep::WriteStatus(status, Some(event)))
+    (status != task.status.get()).then_some(TaskStep::WriteStatus(status, Some(event)))
 }
 
 /// While a submission is out: asks once more when no word came for long.
@@ -413,7 +413,8 @@ fn out(task: &RenderTaskRecord, memory: &mut TaskMemory, now: Moment, wall: Time
 fn waiting(task: &RenderTaskRecord, memory: &TaskMemory, now: Moment, wall: Timestamp) -> TaskStep {
     let Some(since) = memory.waiting_since else { return TaskStep::Wait(memory.retry_at) };
     let refused = memory.refused_until.filter(|until| now < *until);
-    let announced = task.status.conditions.iter().any(|condition| condition.type_ == reason::JOB_SCHEDULED);
+    let announced =
+        task.status.get().conditions.iter().any(|condition| condition.type_ == reason::JOB_SCHEDULED);
     if announced || !memory.submitted && refused.is_none() {
         return TaskStep::Wait(refused);
     }
@@ -421,7 +422,7 @@ fn waiting(task: &RenderTaskRecord, memory: &TaskMemory, now: Moment, wall: Time
         let deadline = since + SCHEDULED_AFTER;
         return TaskStep::Wait(Some(refused.map_or(deadline, |until| until.min(deadline))));
     }
-    let mut status = task.status.clone();
+    let mut status = task.status.get();
     let message = match refused {
         Some(_) => "waits for its turn to be rendered and pushed",
         None => "is being rendered and pushed, or waits for a chart of the same content",
@@ -435,18 +436,25 @@ fn held_mark(view: &TaskView<'_>) -> String {
         None => format!("{}", view.bound),
         Some(artifact) => format!(
             "{} {} {} {:?}",
-            view.bound, artifact.meta.uid, artifact.meta.terminating, artifact.status.digest
+            view.bound,
+            artifact.meta.uid,
+            artifact.meta.terminating,
+            artifact.status.get().digest
         ),
     }
 }
 
 fn attempts(task: &RenderTaskRecord) -> i32 {
     // Below zero would be more attempts than there are meant to be.
-    task.status.attempts.unwrap_or_default().max(0)
+    task.status.get().attempts.unwrap_or_default().max(0)
 }
 
 fn is_true(task: &RenderTaskRecord, type_: &str) -> bool {
-    task.status.conditions.iter().any(|condition| condition.type_ == type_ && condition.status == "True")
+    task.status
+        .get()
+        .conditions
+        .iter()
+        .any(|condition| condition.type_ == type_ && condition.status == "True")
 }
 
 /// Sets a condition and keeps the order in which the status column looks for the first True one.

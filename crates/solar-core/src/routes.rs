@@ -343,7 +343,7 @@ fn targets_of_release(world: &World, release: &ObjectName, to: &mut Concerned) {
 
 /// Those whose descriptors lie on `host`, by their own word or by that of their Component.
 fn versions_on_host(world: &World, namespace: &Arc<str>, host: &str, to: &mut Concerned) {
-    let key = IndexKey::Host(namespace.clone(), host.into());
+    let key = IndexKey::host(namespace, host);
     for version in world.component_versions.by(&key) {
         add(to, COMPONENT_VERSION, &version.meta.name);
     }
@@ -365,7 +365,7 @@ impl Routed for RegistryRecord {
         for registry in old.iter().chain(&new) {
             let namespace = &registry.meta.name.namespace;
             versions_on_host(world, namespace, &registry.host, to);
-            for task in world.render_tasks.by(&IndexKey::Host(namespace.clone(), registry.host.clone())) {
+            for task in world.render_tasks.by(&IndexKey::host(namespace, &registry.host)) {
                 add(to, RENDER_TASK, &task.meta.name);
             }
         }
@@ -538,7 +538,7 @@ impl Routed for RenderArtifactRecord {
         if touched {
             add(to, RENDER_ARTIFACT, &name);
         }
-        let digest = |artifact: &Self| artifact.status.digest.clone();
+        let digest = |artifact: &Self| artifact.status.get().digest;
         if touched || old.and_then(digest) != new.and_then(digest) {
             let bindings = world.render_bindings.by(&IndexKey::Artifact(name.clone()));
             for binding in bindings.filter(|binding| *binding.owner_kind == *"Target") {
@@ -567,7 +567,7 @@ impl Routed for RenderBindingRecord {
             }
             // Whether a task may push hangs on its own Target's binding, and no other's.
             let tasks = world.render_tasks.by(&IndexKey::Owner(binding.owner.clone()));
-            for task in tasks.filter(|task| task.artifact() == binding.artifact) {
+            for task in tasks.filter(|task| *task.artifact() == binding.artifact) {
                 add(to, RENDER_TASK, &task.meta.name);
             }
         }

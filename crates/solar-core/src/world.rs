@@ -3,9 +3,13 @@
 //! The watches write it, passes read it. No lookup walks a table: what refers to an object is found by [`IndexKey`], and
 //! the RenderBindings whose owner is amiss by [`World::strays`].
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::borrow::Borrow;
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
+use crate::interner::Interner;
 use crate::object::{Meta, ObjectName};
 use crate::record::{
     ComponentRecord, ComponentVersionRecord, GrantRecord, ProfileRecord, RegistryBindingRecord,
@@ -19,6 +23,8 @@ pub trait Record: Send + Sync + 'static {
     fn meta(&self) -> &Meta;
     /// The keys under which the object is found besides its name.
     fn index(&self) -> Vec<IndexKey>;
+    /// Has the record keep what others have as well in one place with them. `old` is what was known of the object before.
+    fn share(&mut self, with: &mut Interner, old: Option<&Meta>);
 }
 
 /// What a record can be found by.
@@ -39,7 +45,7 @@ pub enum IndexKey {
     /// Is owned by this Target, by name.
     Owner(ObjectName),
     /// Lies in this repository (namespace of the record, repository).
-    Repository(Arc<str>, Box<str>),
+    Repository(Box<(Arc<str>, Arc<str>)>),
     /// Was made by this Profile, by name.
     Profile(ObjectName),
     /// Allows objects of this namespace something.
@@ -47,31 +53,43 @@ pub enum IndexKey {
     /// Lies in another namespace and refers into this one, so that a grant there has a say.
     Into(Arc<str>),
     /// Names this normalised registry host (namespace of the record, host).
-    Host(Arc<str>, Box<str>),
+    Host(Box<(Arc<str>, Arc<str>)>),
     /// Says that something else has a name that it needs in this namespace.
     Hindered(Arc<str>),
     /// Lies in this namespace; only kinds that are looked up so.
     Namespace(Arc<str>),
 }
 
+impl IndexKey {
+    /// [`Self::Repository`].
+    pub fn repository(namespace: &Arc<str>, repository: &str) -> Self {
+        Self::Repository(Box::new((namespace.clone(), repository.into())))
+    }
+
+    /// [`Self::Host`].
+    pub fn host(namespace: &Arc<str>, host: &str) -> Self {
+        Self::Host(Box::new((namespace.clone(), host.into())))
+    }
+}
+
 /// Records of one kind; written by [`World::insert`] and [`World::remove`].
 #[derive(Debug)]
 pub struct Table<R> {
     // Both for lookups by key only; nothing is taken out of them in their own order.
-    rows: HashMap<ObjectName, Arc<R>>,
+    rows: HashSet<ByName<R>>,
     index: HashMap<IndexKey, Group<R>>,
 }
 
 impl<R> Default for Table<R> {
     fn default() -> Self {
-        Self { rows: HashMap::new(), index: HashMap::new() }
+        Self { rows: HashSet::new(), index: HashMap::new() }
     }
 }
 
 impl<R: Record> Table<R> {
     /// The record of `name`.
     pub fn get(&self, name: &ObjectName) -> Option<&Arc<R>> {
-        self.rows.get(name)
+        self.rows.get(name).map(|ByName(record)| record)
     }
 
     /// The records under `key`, by name.
@@ -86,7 +104,7 @@ impl<R: Record> Table<R> {
 
     /// All records, by name. For starts and sweeps only, never for a wake.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<R>> {
-        let mut all: Vec<_> = self.rows.values().collect();
+        let mut all: Vec<_> = self.rows.iter().map(|ByName(record)| record).collect();
         all.sort_unstable_by(|a, b| a.meta().name.cmp(&b.meta().name));
         all.into_iter()
     }
@@ -102,7 +120,7 @@ impl<R: Record> Table<R> {
     }
 
     fn insert(&mut self, record: Arc<R>) -> Option<Arc<R>> {
-        let old = self.rows.insert(record.meta().name.clone(), record.clone());
+        let old = self.rows.replace(ByName(record.clone())).map(|ByName(old)| old);
         let keys = record.index();
         if let Some(old) = &old {
             // A key that stays gets the new record below.
@@ -117,7 +135,7 @@ impl<R: Record> Table<R> {
     }
 
     fn remove(&mut self, name: &ObjectName) -> Option<Arc<R>> {
-        let old = self.rows.remove(name)?;
+        let ByName(old) = self.rows.take(name)?;
         for key in old.index() {
             self.unindex(&key, name);
         }
@@ -134,19 +152,56 @@ impl<R: Record> Table<R> {
     }
 }
 
+/// A record that is hashed, ordered and found by its name, which is kept nowhere else.
+#[derive(Debug)]
+struct ByName<R>(Arc<R>);
+
+impl<R: Record> Borrow<ObjectName> for ByName<R> {
+    fn borrow(&self) -> &ObjectName {
+        &self.0.meta().name
+    }
+}
+
+impl<R: Record> PartialEq for ByName<R> {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.meta().name == other.0.meta().name
+    }
+}
+
+impl<R: Record> Eq for ByName<R> {}
+
+impl<R: Record> PartialOrd for ByName<R> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl<R: Record> Ord for ByName<R> {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.0.meta().name.cmp(&other.0.meta().name)
+    }
+}
+
+impl<R: Record> Hash for ByName<R> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.meta().name.hash(state);
+    }
+}
+
 /// How many records a group has at most as a list; what most groups have, one to four, is a few words so.
 const FEW: usize = 16;
 
-/// The records under one key, by name.
+/// The records under one key, by name. Two words: there are about as many groups as objects.
 #[derive(Debug)]
 enum Group<R> {
-    Few(Vec<Arc<R>>),
-    Many(BTreeMap<ObjectName, Arc<R>>),
+    Few(Box<[Arc<R>]>),
+    #[expect(clippy::box_collection, reason = "a set is three words, and few groups have one")]
+    Many(Box<BTreeSet<ByName<R>>>),
 }
 
 impl<R> Default for Group<R> {
     fn default() -> Self {
-        Self::Few(Vec::new())
+        Self::Few(Box::default())
     }
 }
 
@@ -163,23 +218,26 @@ impl<R: Record> Group<R> {
             Self::Few(records) => (Some(records), None),
             Self::Many(records) => (None, Some(records)),
         };
-        few.into_iter().flatten().chain(many.into_iter().flat_map(BTreeMap::values))
+        let many = many.into_iter().flat_map(|records| records.iter()).map(|ByName(record)| record);
+        few.into_iter().flat_map(|records| records.iter()).chain(many)
     }
 
     fn insert(&mut self, record: Arc<R>) {
         match self {
             Self::Many(records) => {
-                records.insert(record.meta().name.clone(), record);
+                records.replace(ByName(record));
             }
             Self::Few(records) => match place(records, &record.meta().name) {
                 Ok(at) => records[at] = record,
-                Err(at) if records.len() < FEW => {
-                    records.reserve_exact(1);
-                    records.insert(at, record);
-                }
-                Err(_) => {
-                    let all = records.drain(..).chain([record]);
-                    *self = Self::Many(all.map(|record| (record.meta().name.clone(), record)).collect());
+                Err(at) => {
+                    let mut all = std::mem::take(records).into_vec();
+                    if all.len() < FEW {
+                        all.reserve_exact(1);
+                        all.insert(at, record);
+                        *records = all.into();
+                    } else {
+                        *self = Self::Many(Box::new(all.into_iter().chain([record]).map(ByName).collect()));
+                    }
                 }
             },
         }
@@ -189,7 +247,9 @@ impl<R: Record> Group<R> {
         match self {
             Self::Few(records) => {
                 if let Ok(at) = place(records, name) {
-                    records.remove(at);
+                    let mut all = std::mem::take(records).into_vec();
+                    all.remove(at);
+                    *records = all.into();
                 }
             }
             Self::Many(records) => {
@@ -232,11 +292,15 @@ pub struct World {
     /// RenderBindings.
     pub render_bindings: Table<RenderBindingRecord>,
     strays: Strays,
+    interner: Interner,
 }
 
 impl World {
     /// Puts `record` in the place of the one of its name, which is returned.
-    pub fn insert<R: Kept>(&mut self, record: R) -> Option<Arc<R>> {
+    pub fn insert<R: Kept>(&mut self, mut record: R) -> Option<Arc<R>> {
+        let old = R::table(self).get(&record.meta().name).cloned();
+        record.share(&mut self.interner, old.as_deref().map(Record::meta));
+        self.interner.changed();
         let record = Arc::new(record);
         let old = R::table_mut(self).insert(record.clone());
         R::changed(self, old.as_deref(), Some(&record));
@@ -246,8 +310,14 @@ impl World {
     /// Takes out the record of `name`.
     pub fn remove<R: Kept>(&mut self, name: &ObjectName) -> Option<Arc<R>> {
         let old = R::table_mut(self).remove(name)?;
+        self.interner.changed();
         R::changed(self, Some(&old), None);
         Some(old)
+    }
+
+    /// How many values are kept that records share. It follows what the records say with some delay.
+    pub fn shared_values(&self) -> usize {
+        self.interner.kept()
     }
 
     /// The RenderBindings of `artifact` that are stray, by name. It costs as much as there are of them, however many

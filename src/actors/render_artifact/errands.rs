@@ -94,7 +94,7 @@ pub(super) fn send_look(pass: &mut Pass<RenderArtifactKind>, artifact: Arc<Rende
         memory.core.last_ticket
     };
     let shared = pass.shared.clone();
-    pass.send_errand(&artifact.base_url.clone(), async move {
+    pass.send_errand(&artifact.coordinates.base_url.clone(), async move {
         let uid = artifact.meta.uid.clone();
         let found = see(&shared, "RenderArtifact", &artifact, artifact.registry.as_ref()).await;
         Finding::Looked { uid, last_ticket, found }
@@ -114,7 +114,7 @@ pub(super) fn send_sighting(pass: &mut Pass<RenderArtifactKind>, registry: Objec
         memory.core.cleaning = false;
     }
     let shared = pass.shared.clone();
-    pass.send_errand(&artifact.base_url.clone(), async move {
+    pass.send_errand(&artifact.coordinates.base_url.clone(), async move {
         let uid = artifact.meta.uid.clone();
         let found = see(&shared, "Target", &artifact, Some(&registry)).await;
         Finding::Sighted(Sighting { uid, registry, found })
@@ -129,8 +129,8 @@ async fn see(
     registry: Option<&ObjectName>,
 ) -> Result<Option<String>, String> {
     let endpoint = endpoint(shared, kind, artifact, registry).await.map_err(|error| error.to_string())?;
-    let tag = Reference::tag(artifact.tag.to_string());
-    let found = shared.registry.head(&endpoint, &artifact.repository, &tag).await;
+    let tag = Reference::tag(artifact.coordinates.tag.to_string());
+    let found = shared.registry.head(&endpoint, &artifact.coordinates.repository, &tag).await;
     found.map(|digest| digest.map(|digest| digest.as_str().to_owned())).map_err(|error| error.to_string())
 }
 
@@ -141,7 +141,15 @@ async fn endpoint(
     registry: Option<&ObjectName>,
 ) -> Result<Endpoint, AccessError> {
     let namespace = &artifact.meta.name.namespace;
-    access::endpoint(shared, kind, namespace, registry, &artifact.base_url, &artifact.repository).await
+    access::endpoint(
+        shared,
+        kind,
+        namespace,
+        registry,
+        &artifact.coordinates.base_url,
+        &artifact.coordinates.repository,
+    )
+    .await
 }
 
 /// Sends an attempt to delete the tag.
@@ -162,7 +170,7 @@ pub(super) fn send_cleanup(pass: &mut Pass<RenderArtifactKind>, artifact: Arc<Re
         (memory.progress.clone(), memory.core.cleanup.lenders.clone())
     };
     let shared = pass.shared.clone();
-    pass.send_errand(&artifact.base_url.clone(), clean_up(shared, artifact, lenders, progress));
+    pass.send_errand(&artifact.coordinates.base_url.clone(), clean_up(shared, artifact, lenders, progress));
 }
 
 async fn clean_up(
@@ -221,11 +229,11 @@ async fn delete_tag(
 ) -> Result<UntagOutcome, CleanupFailure> {
     let endpoint = own_or_lent_endpoint(shared, artifact, lenders).await?;
     // A status that somebody filled with nonsense says as little as an empty one.
-    let expected = artifact.status.digest.as_deref().and_then(|digest| digest.parse::<Digest>().ok());
+    let expected = artifact.status.get().digest.as_deref().and_then(|digest| digest.parse::<Digest>().ok());
     let request = UntagRequest {
         endpoint: &endpoint,
-        repository: &artifact.repository,
-        tag: &artifact.tag,
+        repository: &artifact.coordinates.repository,
+        tag: &artifact.coordinates.tag,
         expected: expected.as_ref(),
     };
     Ok(untag(shared.registry.as_ref(), &request, progress).await?)
@@ -320,15 +328,15 @@ async fn looked(
 ) -> Result<(), PassError> {
     match found {
         Ok(found) => {
-            if found.is_none() || found != artifact.status.digest {
-                if let Some(pushed) = artifact.status.digest.as_deref() {
+            if found.is_none() || found != artifact.status.get().digest {
+                if let Some(pushed) = artifact.status.get().digest.as_deref() {
                     let found = found.as_deref().unwrap_or("nothing");
                     let chart = artifact.address();
                     tracing::warn!(artifact = %artifact.meta.name, chart, found, pushed, "a tag does not hold what was pushed");
                 }
                 // Only when that is written it counts as looked at: the owners learn that their chart has to be pushed
                 // again.
-                let wanted = RenderArtifactStatus { digest: None, ..artifact.status.clone() };
+                let wanted = RenderArtifactStatus { digest: None, ..artifact.status.get() };
                 if let Err(error) = write_status(pass, artifact, &wanted).await {
                     let (now, jitter) = (pass.now(), pass.rng.f64());
                     fail_look(&mut pass.memory().core, now, jitter);
@@ -389,8 +397,7 @@ fn message(
     artifact: &RenderArtifactRecord,
     failure: &CleanupFailure,
 ) -> String {
-    let RenderArtifactRecord { base_url, repository, tag, .. } = artifact;
-    let message = format!("{base_url}/{repository}:{tag} was not deleted: {failure}");
+    let message = format!("{} was not deleted: {failure}", artifact.coordinates);
     let CleanupFailure::Untag(error) = failure else { return message };
     let kind = error.oci_error().map(|error| &error.kind);
     if !matches!(kind, Some(OciErrorKind::Unauthorized { .. } | OciErrorKind::Forbidden { .. })) {
@@ -446,10 +453,10 @@ pub(super) async fn write_owed_condition(pass: &Pass<RenderArtifactKind>) -> Res
     let unheld = look(pass, |view, _| view.artifact.clone().filter(|_| view.bindings.is_empty()));
     let artifact = unheld.filter(|artifact| artifact.meta.uid == uid);
     if let Some(artifact) = artifact {
-        let mut status = artifact.status.clone();
+        let mut status = artifact.status.get();
         let now = pass.shared.clock.wall();
         condition::set(&mut status.conditions, &wanted, artifact.meta.generation, now);
-        if !condition::same(&status.conditions, &artifact.status.conditions) {
+        if !condition::same(&status.conditions, &artifact.status.get().conditions) {
             write_status(pass, &artifact, &status).await?;
         }
     }

@@ -17,7 +17,7 @@ pub(super) async fn write_status(
     wanted: &RenderArtifactStatus,
 ) -> Result<(), PassError> {
     let expect = Expect { uid: &artifact.meta.uid, resource_version: Some(&artifact.meta.resource_version) };
-    let written = pass.write_status::<RenderArtifact, _>(expect, &artifact.status, wanted).await;
+    let written = pass.write_status::<RenderArtifact, _>(expect, &artifact.status.get(), wanted).await;
     match written {
         Ok(Some(written)) => keep_artifact(pass, &written),
         Ok(None) => {}

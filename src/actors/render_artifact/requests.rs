@@ -336,11 +336,7 @@ async fn create(
         }
         Err(ApiError { problem: Problem::AlreadyExists, .. }) => {
             read(pass).await?;
-            let found = known(pass).map(|artifact| Coordinates {
-                base_url: artifact.base_url.clone(),
-                repository: artifact.repository.clone(),
-                tag: artifact.tag.clone(),
-            });
+            let found = known(pass).map(|artifact| Coordinates::of_artifact(&artifact));
             match found {
                 None => Err(PassError::Outdated(pass.name.clone())),
                 Some(found) => Ok((found != *coordinates).then_some(found)),
@@ -411,7 +407,7 @@ async fn pushed(pass: &Pass<RenderArtifactKind>, ticket: u64, digest: &str) -> R
         let wanted = RenderArtifactStatus {
             digest: Some(digest.to_owned()),
             chart_url: Some(artifact.address()),
-            ..artifact.status.clone()
+            ..artifact.status.get()
         };
         write_status(pass, &artifact, &wanted).await?;
         let mut memory = pass.memory();

@@ -171,7 +171,7 @@ impl ArtifactMemory {
     pub fn has_nothing_to_delete(&self, artifact: &RenderArtifactRecord) -> bool {
         self.ticket.is_none()
             && self.untouched.as_ref() == Some(&artifact.meta.uid)
-            && artifact.status.digest.is_none()
+            && artifact.status.get().digest.is_none()
     }
 
     /// Ends the ticket `id`, under which `written` was sent.

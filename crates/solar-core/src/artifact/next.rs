@@ -120,7 +120,7 @@ fn owed_address(view: &View<'_>) -> Option<ArtifactStep> {
 fn outdated_failure(view: &View<'_>, memory: &ArtifactMemory) -> Option<ArtifactStep> {
     let artifact = view.artifact.as_ref()?;
     let in_use = !artifact.meta.terminating || !view.bindings.is_empty() && !memory.is_cleaning_up();
-    let failed = condition::find(&artifact.status.conditions, oci_cleanup::TYPE).is_some();
+    let failed = condition::find(&artifact.status.get().conditions, oci_cleanup::TYPE).is_some();
     (in_use && failed).then_some(ArtifactStep::ForgetCleanupFailure)
 }
 
@@ -165,7 +165,7 @@ fn check(
     options: &ArtifactOptions,
     now: Moment,
 ) -> ArtifactStep {
-    if options.check_interval.is_none() || artifact.status.digest.is_none() || memory.errand {
+    if options.check_interval.is_none() || artifact.status.get().digest.is_none() || memory.errand {
         return ArtifactStep::Wait(None);
     }
     let Some(due) = memory.check_at else { return ArtifactStep::Wait(None) };
@@ -203,7 +203,11 @@ fn terminating(
     if let Some(wait) = wait_for_writes(memory, now) {
         return wait;
     }
-    if let Some(fault) = oci_name::impossible(&artifact.base_url, &artifact.repository, &artifact.tag) {
+    if let Some(fault) = oci_name::impossible(
+        &artifact.coordinates.base_url,
+        &artifact.coordinates.repository,
+        &artifact.coordinates.tag,
+    ) {
         return ArtifactStep::LetGo(fault);
     }
     if let Some(twin) = twin(world, artifact) {
@@ -219,10 +223,9 @@ fn terminating(
 /// made it.
 pub fn twin(world: &World, artifact: &RenderArtifactRecord) -> Option<ObjectName> {
     let name = &artifact.meta.name;
-    let key = IndexKey::Repository(name.namespace.clone(), artifact.repository.clone());
-    let is_twin = |other: &RenderArtifactRecord| {
-        other.meta.name != *name && other.base_url == artifact.base_url && other.tag == artifact.tag
-    };
+    let key = IndexKey::repository(&name.namespace, &artifact.coordinates.repository);
+    let is_twin =
+        |other: &RenderArtifactRecord| other.meta.name != *name && other.coordinates == artifact.coordinates;
     let stays = |other: &RenderArtifactRecord| {
         !other.meta.terminating
             || world.render_bindings.count(&IndexKey::Artifact(other.meta.name.clone())) > 0

@@ -127,7 +127,7 @@ fn cleaned_up(
                 .filter(|seen| seen.uid == artifact.meta.uid && seen.registry == *registry);
             match sighting.map(|seen| &seen.found) {
                 None => return Some(BindDecision::LookFirst),
-                Some(Ok(found)) if *found == artifact.status.digest => {
+                Some(Ok(found)) if *found == artifact.status.get().digest => {
                     memory.looked = Some(artifact.meta.uid.clone());
                     return None;
                 }
@@ -146,7 +146,7 @@ fn cleaned_up(
 /// Whether the tag of a terminating artifact could be bound again, if it is still there: nobody deletes it now, and
 /// nothing that was sent may still do so.
 fn may_stay(artifact: &RenderArtifactRecord, memory: &ArtifactMemory, now: Moment) -> bool {
-    artifact.status.digest.is_some()
+    artifact.status.get().digest.is_some()
         && !memory.is_cleaning_up()
         && !memory.write_under_way(now)
         && now >= memory.quiet_until
@@ -286,17 +286,13 @@ fn known_digest(view: &View<'_>, memory: &ArtifactMemory) -> Option<String> {
     if artifact.meta.terminating && memory.looked.as_ref() != Some(&artifact.meta.uid) {
         return None;
     }
-    artifact.status.digest.clone()
+    artifact.status.get().digest
 }
 
 /// The coordinates of `artifact` where they are not `wanted`.
 fn stranger(artifact: &RenderArtifactRecord, wanted: &Coordinates) -> Option<Coordinates> {
-    let has = Coordinates {
-        base_url: artifact.base_url.clone(),
-        repository: artifact.repository.clone(),
-        tag: artifact.tag.clone(),
-    };
-    (has != *wanted).then_some(has)
+    let has = &*artifact.coordinates;
+    (has != wanted).then(|| has.clone())
 }
 
 fn belongs_to(binding: &RenderBindingRecord, owner: &Owner) -> bool {

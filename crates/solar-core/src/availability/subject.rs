@@ -63,7 +63,7 @@ pub fn subject(world: &World, version: &ComponentVersionRecord) -> Result<Subjec
         return Err(Finding::Failed(format!("the registry of the descriptor cannot be asked: {problem}")));
     }
     let namespace = &version.meta.name.namespace;
-    let Some(registry) = world.registries.by(&IndexKey::Host(namespace.clone(), named.into())).next() else {
+    let Some(registry) = world.registries.by(&IndexKey::host(namespace, named)).next() else {
         return Err(Finding::NoRegistry(format!(
             "no Registry in namespace {namespace} has the hostname {named}: create one"
         )));

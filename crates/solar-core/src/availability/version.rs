@@ -197,7 +197,7 @@ fn without_a_check(
         seen_missing_for: None,
         generation: version.meta.generation,
     };
-    let status = judge(&version.status, judged, options.grace);
+    let status = judge(&version.status.get(), judged, options.grace);
     written_unless_same(version, status, version.recheck.as_deref())
         .map_or(Step::Wait(None), |status| Step::Write(Box::new(status)))
 }
@@ -220,7 +220,7 @@ fn take_in_result(
     memory.answered.clone_from(&checked.recheck);
     let reference = subject.reference();
     match checked.finding {
-        Finding::Absent if missing(&version.status, &reference, version.meta.generation).is_none() => {
+        Finding::Absent if missing(&version.status.get(), &reference, version.meta.generation).is_none() => {
             memory.missing_from = Some(checked.at);
         }
         Finding::Absent => {}
@@ -233,7 +233,7 @@ fn take_in_result(
         seen_missing_for: memory.missing_from.map(|from| checked.at.saturating_sub(from)),
         generation: version.meta.generation,
     };
-    let status = judge(&version.status, judged, options.grace);
+    let status = judge(&version.status.get(), judged, options.grace);
     let status = written_unless_same(version, status, checked.recheck.as_deref());
     if status.is_none() {
         memory.checked = None;
@@ -249,7 +249,7 @@ fn written_unless_same(
     if let Some(recheck) = recheck {
         status.observed_recheck = Some(recheck.to_owned());
     }
-    let before = &version.status;
+    let before = version.status.get();
     let same = condition::same(&status.conditions, &before.conditions)
         && status.descriptor_missing_since == before.descriptor_missing_since
         && status.observed_recheck == before.observed_recheck;
@@ -259,13 +259,14 @@ fn written_unless_same(
 /// Whether the recheck annotation has a value that no check has answered.
 fn is_unanswered(version: &ComponentVersionRecord, memory: &Memory) -> bool {
     version.recheck.as_deref().is_some_and(|value| {
-        Some(value) != version.status.observed_recheck.as_deref() && Some(value) != memory.answered.as_deref()
+        Some(value) != version.status.get().observed_recheck.as_deref()
+            && Some(value) != memory.answered.as_deref()
     })
 }
 
 /// Whether what the condition says was true of an earlier spec.
 fn is_edited(version: &ComponentVersionRecord) -> bool {
-    condition::find(&version.status.conditions, reason::TYPE)
+    condition::find(&version.status.get().conditions, reason::TYPE)
         .is_some_and(|available| available.observed_generation != Some(version.meta.generation))
 }
 
@@ -278,7 +279,8 @@ fn due(
     now: Now,
     options: &AvailabilityOptions,
 ) -> (Moment, Lane) {
-    let is_known = condition::find(&version.status.conditions, reason::TYPE).is_some_and(|available| {
+    let status = version.status.get();
+    let is_known = condition::find(&status.conditions, reason::TYPE).is_some_and(|available| {
         available.observed_generation == Some(version.meta.generation)
             && ![reason::NO_DIGEST, reason::REGISTRY_NOT_CONFIGURED].contains(&&*available.reason)
     });
@@ -297,7 +299,7 @@ fn due(
         _ => Lane::Due,
     };
     let (regular, lane_of_regular) = (moment_of(regular, now), lane(regular));
-    match missing(&version.status, &subject.reference(), version.meta.generation) {
+    match missing(&status, &subject.reference(), version.meta.generation) {
         Some(Missing::Since(since)) => {
             let red = since.checked_add(options.grace).unwrap_or(Timestamp::MAX);
             let lane_of_red = lane(red);

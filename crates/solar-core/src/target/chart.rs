@@ -255,7 +255,7 @@ fn with_task(
         return (collision(view, artifact, chart, &Stranger::Task), None);
     }
     let artifact = view.world.render_artifacts.get(artifact);
-    let same = Coordinates::of_task(task) == chart.coordinates && task.content == chart.content;
+    let same = *task.coordinates == chart.coordinates && task.content == chart.content;
     match pushed(task, artifact.map(AsRef::as_ref)) {
         Some(digest) if same && bound => (Stage::Rendered { digest }, None),
         Some(_) if same => (Stage::Preparing, None),
@@ -268,13 +268,15 @@ fn with_task(
 /// The digest under which the task's chart can be pulled: the task made it, and the tag held it after its artifact
 /// existed.
 fn pushed(task: &RenderTaskRecord, artifact: Option<&RenderArtifactRecord>) -> Option<String> {
-    let succeeded = condition::is_true(&task.status.conditions, reason::JOB_SUCCEEDED);
-    let digest = task.status.digest.as_ref().filter(|digest| succeeded && !digest.is_empty())?;
-    (artifact?.status.digest.as_ref() == Some(digest)).then(|| digest.clone())
+    let status = task.status.get();
+    let succeeded = condition::is_true(&status.conditions, reason::JOB_SUCCEEDED);
+    let digest = status.digest.filter(|digest| succeeded && !digest.is_empty())?;
+    (artifact?.status.get().digest.as_ref() == Some(&digest)).then_some(digest)
 }
 
 fn running(task: &RenderTaskRecord, bound: bool) -> Stage {
-    let failed = condition::find(&task.status.conditions, reason::JOB_FAILED);
+    let status = task.status.get();
+    let failed = condition::find(&status.conditions, reason::JOB_FAILED);
     match failed.filter(|failed| failed.status == condition::Status::True.as_str()) {
         Some(failed) => Stage::Failed { message: failed.message.clone() },
         None if bound => Stage::Rendering,

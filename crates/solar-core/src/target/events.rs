@@ -38,10 +38,10 @@ pub(super) fn collision(sentence: &str) -> TargetStep {
 
 /// The events of conditions that say something new.
 pub(super) fn of_change(view: &View<'_>, status: &api::TargetStatus, stage2: &Stage2) -> Vec<TargetStep> {
-    let old = &view.target.status.conditions;
+    let old = view.target.status.get().conditions;
     let changed = |type_: &str| {
         let new = condition::find(&status.conditions, type_)?;
-        let told = condition::find(old, type_).is_some_and(|old| {
+        let told = condition::find(&old, type_).is_some_and(|old| {
             old.status == new.status && old.reason == new.reason && old.message == new.message
         });
         (!told).then_some(new)

@@ -33,7 +33,7 @@ impl Own {
         let key = IndexKey::Owner(view.name().clone());
         let (mut tasks, mut orphans) = (Vec::new(), Vec::new());
         for task in view.world.render_tasks.by(&key) {
-            match relation(view, task.controller.as_ref(), &task.meta.name) {
+            match relation(view, task.controller.as_deref(), &task.meta.name) {
                 Relation::Own => tasks.push(task.clone()),
                 Relation::Predecessor => orphans.push(task.clone()),
                 Relation::Stranger => {}
@@ -87,16 +87,16 @@ pub(super) fn delete_task(task: &Arc<RenderTaskRecord>) -> Vec<TargetStep> {
 }
 
 pub(super) fn is_own_task(view: &View<'_>, task: &RenderTaskRecord) -> bool {
-    matches!(relation(view, task.controller.as_ref(), &task.meta.name), Relation::Own)
+    matches!(relation(view, task.controller.as_deref(), &task.meta.name), Relation::Own)
 }
 
 /// Whether `task` was made by an earlier Target of this name.
 pub(super) fn is_orphan(view: &View<'_>, task: &RenderTaskRecord) -> bool {
-    matches!(relation(view, task.controller.as_ref(), &task.meta.name), Relation::Predecessor)
+    matches!(relation(view, task.controller.as_deref(), &task.meta.name), Relation::Predecessor)
 }
 
 pub(super) fn is_own_binding(view: &View<'_>, binding: &RenderBindingRecord) -> bool {
-    matches!(relation(view, binding.controller.as_ref(), &binding.meta.name), Relation::Own)
+    matches!(relation(view, binding.controller.as_deref(), &binding.meta.name), Relation::Own)
 }
 
 enum Relation {

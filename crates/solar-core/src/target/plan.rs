@@ -28,26 +28,22 @@ pub struct TargetOptions {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Coordinates {
     /// Normalised host.
-    pub base_url: Box<str>,
+    pub base_url: Arc<str>,
     /// Repository below the host.
-    pub repository: Box<str>,
+    pub repository: Arc<str>,
     /// Tag.
-    pub tag: Box<str>,
+    pub tag: Arc<str>,
 }
 
 impl Coordinates {
     /// Where the chart of `artifact` lies.
     pub fn of_artifact(artifact: &RenderArtifactRecord) -> Self {
-        Self {
-            base_url: artifact.base_url.clone(),
-            repository: artifact.repository.clone(),
-            tag: artifact.tag.clone(),
-        }
+        (*artifact.coordinates).clone()
     }
 
     /// Where `task` puts its chart.
     pub fn of_task(task: &RenderTaskRecord) -> Self {
-        Self { base_url: task.base_url.clone(), repository: task.repository.clone(), tag: task.tag.clone() }
+        (*task.coordinates).clone()
     }
 
     /// `oci://` address of the chart.

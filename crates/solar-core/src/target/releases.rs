@@ -151,8 +151,8 @@ fn hidden_repositories(
     let artifact = |name: &ObjectName| view.world.render_artifacts.get(name).cloned();
     let held: Vec<Arc<RenderArtifactRecord>> =
         own.bindings.iter().filter_map(|binding| artifact(&binding.artifact)).collect();
-    let used: BTreeSet<&str> = (own.tasks.iter().map(|task| task.repository.as_ref()))
-        .chain(held.iter().map(|artifact| artifact.repository.as_ref()))
+    let used: BTreeSet<&str> = (own.tasks.iter().map(|task| task.coordinates.repository.as_ref()))
+        .chain(held.iter().map(|artifact| artifact.coordinates.repository.as_ref()))
         .collect();
     let repositories =
         ungranted.iter().map(|binding| layout::release_repository(&view.name().namespace, &binding.release));

@@ -142,7 +142,7 @@ fn release_chart(
     let tag = lent_tag(view, own, &repository, content)
         .unwrap_or_else(|| layout::release_tag(bound.release.meta.generation, &ContentHash::of(content)));
     let coordinates =
-        Coordinates { base_url: registry.host.clone(), repository: repository.into(), tag: tag.into() };
+        Coordinates { base_url: (&*registry.host).into(), repository: repository.into(), tag: tag.into() };
     let task: Arc<str> = names::release_task(release, &view.name().name, &coordinates).into();
     let chart = Chart { coordinates, registry: registry.meta.name.clone(), task, content };
     ReleaseChart { bound: bound.clone(), state: chart::look(view, chart), secrets }
@@ -156,16 +156,17 @@ fn lent_tag(view: &View<'_>, own: &Own, repository: &str, content: PayloadHash) 
         let (generation, found) = layout::parse_release_tag(tag)?;
         (found == hash).then_some(generation)
     };
-    let key = IndexKey::Repository(view.name().namespace.clone(), repository.into());
+    let key = IndexKey::repository(&view.name().namespace, repository);
     let artifacts = view.world.render_artifacts.by(&key).filter_map(|artifact| {
         let held = own.holds(&artifact.meta.name);
         let lends = held || !artifact.meta.terminating;
-        Some((held, generation(&artifact.tag).filter(|_| lends)?))
+        Some((held, generation(&artifact.coordinates.tag).filter(|_| lends)?))
     });
     let tasks = own.tasks.iter().filter_map(|task| {
-        let lends =
-            !task.meta.terminating && task.content == content && task.repository.as_ref() == repository;
-        Some((own.holds(&task.artifact()), generation(&task.tag).filter(|_| lends)?))
+        let lends = !task.meta.terminating
+            && task.content == content
+            && task.coordinates.repository.as_ref() == repository;
+        Some((own.holds(task.artifact()), generation(&task.coordinates.tag).filter(|_| lends)?))
     });
     let (_, generation) = artifacts.chain(tasks).max()?;
     Some(layout::release_tag(generation, &hash))

@@ -161,7 +161,7 @@ fn free_version(
 ) -> (i64, ChartState) {
     loop {
         let coordinates = Coordinates {
-            base_url: registry.host.clone(),
+            base_url: (&*registry.host).into(),
             repository: repository.into(),
             tag: layout::bootstrap_tag(version).into(),
         };

@@ -82,7 +82,7 @@ fn removal(view: &View<'_>, own: &Own, wanted: &Wanted, releases: &Releases) -> 
     let tasks = own
         .tasks
         .iter()
-        .filter(|task| !wanted.tasks.contains(&task.meta.name.name) && !hidden(&task.repository));
+        .filter(|task| !wanted.tasks.contains(&task.meta.name.name) && !hidden(&task.coordinates.repository));
     let (last, first): (Vec<&Arc<RenderTaskRecord>>, Vec<_>) =
         tasks.partition(|task| task.type_ == RenderTaskType::Bootstrap);
     let bindings = own
@@ -109,7 +109,7 @@ fn removal(view: &View<'_>, own: &Own, wanted: &Wanted, releases: &Releases) -> 
 
 fn repository<'a>(view: &View<'a>, binding: &RenderBindingRecord) -> Option<&'a str> {
     let artifact = view.world.render_artifacts.get(&binding.artifact)?;
-    Some(&artifact.repository)
+    Some(&artifact.coordinates.repository)
 }
 
 pub(super) fn unbind(binding: &Arc<RenderBindingRecord>) -> TargetStep {

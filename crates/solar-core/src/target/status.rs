@@ -21,7 +21,7 @@ pub(super) fn of(
     rendered: &Wanted,
     stage2: &Stage2,
 ) -> api::TargetStatus {
-    let mut status = view.target.status.clone();
+    let mut status = view.target.status.get();
     let stages = [
         registry.condition.clone(),
         releases.condition(),
@@ -60,7 +60,7 @@ fn summary(stages: &[Wanted]) -> Wanted {
 
 /// The write that makes `status` the stored one, when it says anything else.
 pub(super) fn write(view: &View<'_>, status: &api::TargetStatus) -> Option<TargetStep> {
-    let stored = &view.target.status;
+    let stored = view.target.status.get();
     let same = stored.bootstrap_version == status.bootstrap_version
         && stored.chart_url == status.chart_url
         && stored.observed_generation == status.observed_generation
@@ -70,7 +70,7 @@ pub(super) fn write(view: &View<'_>, status: &api::TargetStatus) -> Option<Targe
 
 /// The write for a suspended Target: Ready says so, and the other conditions stay as they were.
 pub(super) fn suspended(view: &View<'_>) -> Option<TargetStep> {
-    let mut status = view.target.status.clone();
+    let mut status = view.target.status.get();
     let message =
         format!("Nothing is done: remove the annotation {} to go on", api::names::SUSPEND_ANNOTATION);
     set(view, &mut status, &Wanted::no(ready::TYPE, ready::SUSPENDED, message));

@@ -25,7 +25,7 @@ pub(super) enum Version {
 
 /// The version in the status; 0 where there is none, or one after which none can be given: somebody else wrote that.
 pub(super) fn stored(view: &View<'_>) -> i64 {
-    let stored = view.target.status.bootstrap_version;
+    let stored = view.target.status.get().bootstrap_version;
     if (0..MAX_BOOTSTRAP_VERSION).contains(&stored) { stored } else { 0 }
 }
 
@@ -61,11 +61,14 @@ fn current(own: &Own, registry: &RegistryRecord, repository: &str) -> Option<Giv
     let tasks = own.tasks.iter().filter(|task| {
         task.type_ == RenderTaskType::Bootstrap
             && !task.meta.terminating
-            && task.base_url == registry.host
-            && task.repository.as_ref() == repository
+            && *task.coordinates.base_url == *registry.host
+            && task.coordinates.repository.as_ref() == repository
     });
     let versions = tasks.filter_map(|task| {
-        Some(GivenVersion { version: layout::parse_bootstrap_tag(&task.tag)?, input: task.content })
+        Some(GivenVersion {
+            version: layout::parse_bootstrap_tag(&task.coordinates.tag)?,
+            input: task.content,
+        })
     });
     versions.max_by_key(|given| given.version)
 }
@@ -74,25 +77,26 @@ fn current(own: &Own, registry: &RegistryRecord, repository: &str) -> Option<Giv
 fn task_versions(view: &View<'_>, repository: &str) -> impl Iterator<Item = i64> {
     let tasks = view.world.render_tasks.by(&IndexKey::Owner(view.name().clone()));
     let tasks = tasks.filter(move |task| {
-        task.type_ == RenderTaskType::Bootstrap && task.repository.as_ref() == repository
+        task.type_ == RenderTaskType::Bootstrap && task.coordinates.repository.as_ref() == repository
     });
-    tasks.filter_map(|task| layout::parse_bootstrap_tag(&task.tag))
+    tasks.filter_map(|task| layout::parse_bootstrap_tag(&task.coordinates.tag))
 }
 
 /// One more than every version that is used, or the one that was begun to be prepared: its artifact is held, no task
 /// was ever made for it, because a version is in the status before its task exists, and nothing was pushed. `None`: there
 /// is none after those that are used.
 fn next(view: &View<'_>, own: &Own, registry: &RegistryRecord, repository: &str, used: i64) -> Option<i64> {
-    let key = IndexKey::Repository(view.name().namespace.clone(), repository.into());
+    let key = IndexKey::repository(&view.name().namespace, repository);
     let is_prepared = |artifact: &RenderArtifactRecord, version: i64| {
         version > used
-            && artifact.base_url == registry.host
-            && artifact.status.digest.is_none()
+            && *artifact.coordinates.base_url == *registry.host
+            && artifact.status.get().digest.is_none()
             && holds(view, own, &artifact.meta.name)
     };
     let artifacts = || {
         let artifacts = view.world.render_artifacts.by(&key);
-        artifacts.filter_map(|artifact| Some((artifact, layout::parse_bootstrap_tag(&artifact.tag)?)))
+        artifacts
+            .filter_map(|artifact| Some((artifact, layout::parse_bootstrap_tag(&artifact.coordinates.tag)?)))
     };
     let others = artifacts().filter(|(artifact, version)| !is_prepared(artifact, *version));
     let used = others.map(|(_, version)| version).max().unwrap_or_default().max(used);

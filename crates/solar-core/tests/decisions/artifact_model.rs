@@ -16,11 +16,12 @@ use solar_core::artifact::{
 };
 use solar_core::object::ObjectName;
 use solar_core::overlay::Own;
+use solar_core::packed::Packed;
 use solar_core::record::{RenderArtifactRecord, RenderBindingRecord, TargetRecord};
 use solar_core::world::World;
 
 use crate::artifacts::{OPTIONS, a_binding, an_artifact, coordinates, name, registry, seconds};
-use crate::support::target;
+use crate::support::{edit, target};
 
 const TARGETS: [&str; 2] = ["berlin", "hamburg"];
 const DIGEST: &str = "sha256:aa";
@@ -208,7 +209,9 @@ impl Model {
         let owner = Owner { target: ObjectName::new("edge", name), uid: uid.as_str().into() };
         let bound = self.bindings().values().any(|binding| binding.owner == owner.target);
         let request = match (self.wants[name], bound && self.artifact().is_some()) {
-            (true, true) if self.artifact().is_some_and(|artifact| artifact.status.digest.is_some()) => {
+            (true, true)
+                if self.artifact().is_some_and(|artifact| artifact.status.get().digest.is_some()) =>
+            {
                 return;
             }
             (true, true) if !self.holds(&owner) => Request::Bind(owner),
@@ -425,7 +428,7 @@ impl Model {
             }
             binding.meta.uid = format!("uid-{}", api.count()).into();
             binding.meta.resource_version = api.count().into();
-            binding.controller.as_mut()?.uid = owner.uid.clone();
+            Arc::make_mut(binding.controller.as_mut()?).uid = owner.uid.clone();
             api.store_bindings(|bindings| drop(bindings.insert(key, binding.clone())));
             Some(binding)
         })?;
@@ -447,7 +450,7 @@ impl Model {
         binding.meta.uid = format!("uid-{}", self.count()).into();
         binding.meta.resource_version = self.count().into();
         if let Some(controller) = &mut binding.controller {
-            controller.uid = uid.into();
+            Arc::make_mut(controller).uid = uid.into();
         }
         self.store_bindings(|bindings| drop(bindings.insert(key, binding)));
     }
@@ -459,7 +462,7 @@ impl Model {
             }
             let mut artifact = RenderArtifactRecord::from(&an_artifact());
             artifact.meta.uid = format!("uid-{}", api.count()).into();
-            artifact.status = solar_api::RenderArtifactStatus::default();
+            artifact.status = Packed::default();
             api.store_artifact(Some(artifact))
         })?;
         match created {
@@ -516,7 +519,9 @@ impl Model {
         let artifact =
             self.artifact_known().filter(|artifact| Some(&artifact.meta.uid) == open.artifact_uid.as_ref());
         if let Some(artifact) = artifact {
-            self.patch(&artifact.meta.uid, |artifact| artifact.status.digest = Some(DIGEST.into()))?;
+            self.patch(&artifact.meta.uid, |artifact| {
+                edit(&mut artifact.status, |status| status.digest = Some(DIGEST.into()))
+            })?;
             if artifact.meta.terminating {
                 self.memory.looked = Some(artifact.meta.uid.clone());
             }
@@ -537,7 +542,7 @@ impl Model {
                 unreachable!("nobody changed it")
             }
             ArtifactStep::SetChartUrl(url) => {
-                self.patch(&uid, |artifact| artifact.status.chart_url = Some(url))
+                self.patch(&uid, |artifact| edit(&mut artifact.status, |status| status.chart_url = Some(url)))
             }
             ArtifactStep::CheckOwner(binding) => self.check_owner(&binding),
             ArtifactStep::DeleteSelf => self.patch(&uid, |artifact| artifact.meta.terminating = true),
@@ -638,7 +643,9 @@ impl Model {
             (Errand::Look, Attempt::Deleted | Attempt::DeletedTwice) => {
                 let Some(artifact) = self.artifact_known() else { return Ok(()) };
                 if !self.tag {
-                    self.patch(&artifact.meta.uid, |artifact| artifact.status.digest = None)?;
+                    self.patch(&artifact.meta.uid, |artifact| {
+                        edit(&mut artifact.status, |status| status.digest = None)
+                    })?;
                 }
                 self.memory.looked = Some(artifact.meta.uid.clone());
             }
@@ -799,7 +806,9 @@ impl Model {
         let artifact = self.artifact();
         let held = artifact.is_some() || !self.bindings().is_empty();
         assert!(!self.tag || held, "the tag is nobody's");
-        let Some(artifact) = artifact.filter(|artifact| artifact.status.digest.is_some()) else { return };
+        let Some(artifact) = artifact.filter(|artifact| artifact.status.get().digest.is_some()) else {
+            return;
+        };
         let counts = !artifact.meta.terminating || self.memory.looked.as_ref() == Some(&artifact.meta.uid);
         assert!(!counts || self.tag, "a chart that counts as pushed is gone");
     }

@@ -11,11 +11,12 @@ use solar_core::availability::{
     AvailabilityOptions, Checked, Finding, Judged, Lane, Memory, Now, Step, Turns, judge, next, subject,
 };
 use solar_core::object::ObjectName;
+use solar_core::packed::Packed;
 use solar_core::record::{ComponentRecord, ComponentVersionRecord, RegistryRecord};
 use solar_core::schedule::{next_time, phase};
 use solar_core::world::World;
 
-use crate::support::{at, component_version, meta, registry};
+use crate::support::{at, component_version, edit, meta, registry};
 
 const GRACE: Duration = Duration::from_secs(900);
 const INTERVAL: Duration = Duration::from_secs(300);
@@ -439,7 +440,7 @@ impl Play {
         for _ in 0..3 {
             match self.step() {
                 Step::Write(status) => {
-                    self.version.status = *status;
+                    self.version.status = Packed::of(&status);
                     self.writes += 1;
                     self.memory.written();
                 }
@@ -479,8 +480,12 @@ impl Play {
         self.moment += time;
     }
 
-    fn reason(&self) -> &str {
-        &self.version.status.conditions[0].reason
+    fn observed(&self) -> Option<String> {
+        self.version.status.get().observed_recheck
+    }
+
+    fn reason(&self) -> String {
+        self.version.status.get().conditions.remove(0).reason
     }
 }
 
@@ -497,7 +502,7 @@ fn one_that_was_never_checked_is_checked_at_once_and_then_at_its_times() {
     assert!(play.asks());
     assert!(matches!(play.settle(), Step::Wait(Some(_))), "it does not ask twice at one moment");
     let first = until(&play.result(Finding::Present));
-    assert_eq!((play.reason(), play.writes), ("DescriptorAvailable", 1));
+    assert_eq!((&*play.reason(), play.writes), ("DescriptorAvailable", 1));
     assert!(first <= INTERVAL);
     play.moment = first;
     assert!(play.asks());
@@ -528,7 +533,7 @@ fn a_descriptor_that_is_missing_is_looked_for_when_it_is_due_to_turn_red() {
     play.moment = GRACE;
     assert!(play.asks());
     play.result(Finding::Absent);
-    assert_eq!((play.reason(), play.writes), ("DescriptorMissing", 2));
+    assert_eq!((&*play.reason(), play.writes), ("DescriptorMissing", 2));
 }
 
 #[test]
@@ -569,9 +574,9 @@ fn each_value_of_the_annotation_is_answered_once_and_also_by_the_next_process() 
         wall: now.wall,
     });
     assert!(play.asks());
-    assert_eq!(play.version.status.observed_recheck.as_deref(), Some("1"));
+    assert_eq!(play.observed().as_deref(), Some("1"));
     assert!(matches!(play.result(Finding::Present), Step::Wait(_)));
-    assert_eq!(play.version.status.observed_recheck.as_deref(), Some("2"));
+    assert_eq!(play.observed().as_deref(), Some("2"));
     play.restart();
     assert!(matches!(play.settle(), Step::Wait(_)));
     play.version.recheck = None;
@@ -584,7 +589,7 @@ fn an_answer_that_the_status_does_not_keep_is_not_asked_for_for_ever() {
     play.version.recheck = Some("1".into());
     assert!(play.asks());
     play.result(Finding::Present);
-    play.version.status.observed_recheck = None;
+    edit(&mut play.version.status, |status| status.observed_recheck = None);
     assert!(matches!(play.settle(), Step::Wait(_)));
 }
 
@@ -594,7 +599,7 @@ fn an_annotation_is_answered_where_there_is_nothing_to_look_for() {
     play.version.descriptor.digest = None;
     play.version.recheck = Some("1".into());
     assert_eq!(play.settle(), Step::Wait(None));
-    assert_eq!((play.reason(), play.version.status.observed_recheck.as_deref()), ("NoDigest", Some("1")));
+    assert_eq!((&*play.reason(), play.observed().as_deref()), ("NoDigest", Some("1")));
 }
 
 #[test]
@@ -649,7 +654,7 @@ fn a_changed_spec_is_checked_at_once() {
     play.version.meta.generation = 2;
     assert!(play.asks());
     play.result(Finding::Present);
-    assert_eq!(play.version.status.conditions[0].observed_generation, Some(2));
+    assert_eq!(play.version.status.get().conditions[0].observed_generation, Some(2));
     assert!(matches!(play.settle(), Step::Wait(_)));
 }
 
@@ -996,7 +1001,8 @@ proptest! {
                         prop_assert_eq!(play.reason(), "DescriptorAvailable");
                     }
                     if let Some(value) = &play.version.recheck {
-                        prop_assert_eq!(play.version.status.observed_recheck.as_deref(), Some(&**value));
+                        let observed = play.observed();
+                        prop_assert_eq!(observed.as_deref(), Some(&**value));
                     }
                 }
             }
@@ -1004,14 +1010,14 @@ proptest! {
             if matches!(play.settle(), Step::Ask { .. }) {
                 prop_assert!(false, "it asks twice at one moment");
             }
-            let after = &play.version.status;
+            let after = play.version.status.get();
             let Some(condition) = after.conditions.first() else { continue };
             if condition.status == "False" {
                 let missing = unbroken.as_ref().map(|(_, since)| real.saturating_sub(*since));
                 prop_assert!(missing.is_some_and(|missing| missing >= GRACE), "red after {:?}", missing);
             }
             prop_assert_eq!(after.descriptor_missing_since.is_some(), condition.reason == "DescriptorMissingPending");
-            if let Some(before) = before.conditions.first() {
+            if let Some(before) = before.get().conditions.first() {
                 let moved = before.last_transition_time != condition.last_transition_time;
                 prop_assert!(!moved || before.status != condition.status, "{:?} {:?}", before, condition);
             }

@@ -395,7 +395,7 @@ impl Model {
     }
 
     fn artifact_of(task: &api::RenderTask) -> ObjectName {
-        RenderTaskRecord::from(task).artifact()
+        RenderTaskRecord::from(task).artifact().clone()
     }
 
     /// Whether the Target of `task` holds its artifact.

@@ -9,12 +9,13 @@ use solar_api::names::{PROFILE_FINALIZER, RELEASE_REF_FINALIZER};
 use solar_core::condition;
 use solar_core::names;
 use solar_core::object::ObjectName;
+use solar_core::packed::Packed;
 use solar_core::profile::{self, BindingOrder, Hindrance, Hindrances};
 use solar_core::record::{GrantRecord, ProfileRecord, ReleaseBindingRecord, ReleaseRecord, TargetRecord};
 use solar_core::routes::{Concerned, Routed};
 use solar_core::world::World;
 
-use crate::support::{at, grant, labels, meta, release, release_binding, target};
+use crate::support::{at, edit, grant, labels, meta, release, release_binding, target};
 
 fn held(mut meta: k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta, by: &str) -> api::Profile {
     meta.finalizers = Some(vec![by.into()]);
@@ -245,7 +246,7 @@ fn said(world: &World) -> (i64, String, String) {
     let status = profile::status(world, record, &Hindrances::default(), at(1))
         .expect("a first status is always written");
     let mut stored = (**record).clone();
-    stored.status = status.clone();
+    stored.status = Packed::of(&status);
     assert_eq!(
         profile::status(world, &stored, &Hindrances::default(), at(2)),
         None,
@@ -340,10 +341,10 @@ impl Play {
 
     /// What its condition says then, and the warning.
     fn say(&mut self, world: &World) -> (String, Option<String>) {
-        let status = self.pass(world).unwrap_or_else(|| self.record.status.clone());
-        let warned = profile::warning(&self.record.status, &status).map(|warning| warning.note);
-        self.record.status = status;
-        let ready = condition::find(&self.record.status.conditions, "Ready").unwrap();
+        let status = self.pass(world).unwrap_or_else(|| self.record.status.get());
+        let warned = profile::warning(&self.record.status.get(), &status).map(|warning| warning.note);
+        self.record.status = Packed::of(&status);
+        let ready = condition::find(&status.conditions, "Ready").unwrap();
         (format!("{} {}: {}", ready.status, ready.reason, ready.message), warned)
     }
 }
@@ -476,12 +477,12 @@ fn a_profile_concerns_itself_the_targets_in_its_scope_and_what_it_has_bound() {
     ];
     let old = ProfileRecord::from(&canary());
     let mut new = old.clone();
-    new.status.matched_targets = 7;
+    edit(&mut new.status, |status| status.matched_targets = 7);
     assert_eq!(concerned(&world, Some(&old), Some(&new)), Vec::<String>::new(), "its own status");
     new.meta.generation = 2;
     assert_eq!(concerned(&world, Some(&old), Some(&new)), all);
     let mut fresh = old.clone();
-    fresh.meta.finalizers = Box::default();
+    fresh.meta.finalizers = [].into();
     assert_eq!(concerned(&world, Some(&fresh), Some(&old)), all, "now bindings may be made");
     let unheld = a_release("web", false);
     assert_eq!(concerned(&world, Some(&unheld), Some(&a_release("web", true))), all, "its Release is held");

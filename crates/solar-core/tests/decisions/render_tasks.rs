@@ -1,10 +1,12 @@
 //! When a chart is rendered, and what its task's status says.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use solar_api::{self as api};
 use solar_core::condition;
 use solar_core::object::ControllerRef;
+use solar_core::packed::Packed;
 use solar_core::record::{RenderArtifactRecord, RenderTaskRecord};
 use solar_core::render_task::{self, Fault, JobOutcome, MAX_ATTEMPTS, TaskMemory, TaskStep, TaskView};
 
@@ -107,16 +109,17 @@ fn job_scheduled_is_said_only_after_two_seconds() {
 fn a_pushed_chart_is_said_with_digest_and_address() {
     let outcome = JobOutcome::Succeeded { digest: "sha256:aa".into(), chart_url: "oci://h/r:t".into() };
     let (done, _) = after(outcome);
-    assert!(condition::is_true(&done.status.conditions, "JobSucceeded"));
-    assert_eq!(done.status.digest.as_deref(), Some("sha256:aa"));
-    assert_eq!(done.status.chart_url.as_deref(), Some("oci://h/r:t"));
+    assert!(condition::is_true(&done.status.get().conditions, "JobSucceeded"));
+    assert_eq!(done.status.get().digest.as_deref(), Some("sha256:aa"));
+    assert_eq!(done.status.get().chart_url.as_deref(), Some("oci://h/r:t"));
 }
 
 #[test]
 fn a_fault_of_the_input_is_final_until_a_person_asks() {
     let (failed, mut memory) =
         after(JobOutcome::Failed { fault: Fault::Input, message: "no entrypoint".into() });
-    let said = condition::find(&failed.status.conditions, "JobFailed").unwrap();
+    let status = failed.status.get();
+    let said = condition::find(&status.conditions, "JobFailed").unwrap();
     assert_eq!((said.status.as_str(), said.message.as_str()), ("True", "no entrypoint"));
     let elsewhere = TaskView { surroundings: "registry moved", ..VIEW };
     assert_eq!(next(&failed, &elsewhere, &mut memory, seconds(9_000)), TaskStep::Wait(None));
@@ -150,7 +153,7 @@ fn a_person_who_asks_ends_the_wait_after_a_failure_of_the_surroundings() {
     failed.render_request = Some("now".into());
     let status = written(next(&failed, &VIEW, &mut memory, seconds(11)));
     assert_eq!(status.observed_render_request.as_deref(), Some("now"));
-    failed.status = status;
+    failed.status = Packed::of(&status);
     assert_eq!(next(&failed, &VIEW, &mut memory, seconds(11)), TaskStep::Submit);
 }
 
@@ -381,8 +384,11 @@ fn a_chart_is_checked_again_when_its_artifact_lost_the_digest_or_has_another() {
 fn a_chart_without_an_artifact_is_checked_again_only_where_a_target_owns_its_task() {
     let (mut done, _) = after(succeeded());
     assert_eq!(next(&done, &VIEW, &mut TaskMemory::default(), seconds(60)), TaskStep::Wait(None));
-    done.controller =
-        Some(ControllerRef { kind: "Target".into(), name: "berlin".into(), uid: "uid-edge-berlin".into() });
+    done.controller = Some(Arc::new(ControllerRef {
+        kind: "Target".into(),
+        name: "berlin".into(),
+        uid: "uid-edge-berlin".into(),
+    }));
     assert_eq!(next(&done, &VIEW, &mut TaskMemory::default(), seconds(60)), TaskStep::Submit);
 }
 

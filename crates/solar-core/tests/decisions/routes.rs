@@ -1,5 +1,7 @@
 //! Who is concerned by a change: old and new side, and nobody else.
 
+use std::sync::Arc;
+
 use solar_api::{self as api};
 use solar_core::object::{ControllerRef, ObjectName};
 use solar_core::record::{
@@ -11,7 +13,7 @@ use solar_core::routes::{Concerned, Routed, keeper_of_status};
 use solar_core::world::World;
 
 use crate::support::{
-    bootstrap_task_spec, component_version, grant, meta, registry, registry_binding, release,
+    bootstrap_task_spec, component_version, edit, grant, meta, registry, registry_binding, release,
     release_binding, target,
 };
 
@@ -206,13 +208,14 @@ fn with<R: Clone>(record: &R, change: impl FnOnce(&mut R)) -> R {
     record
 }
 
-fn berlin() -> ControllerRef {
-    ControllerRef { kind: "Target".into(), name: "berlin".into(), uid: "uid-edge-berlin".into() }
+fn berlin() -> Arc<ControllerRef> {
+    Arc::new(ControllerRef { kind: "Target".into(), name: "berlin".into(), uid: "uid-edge-berlin".into() })
 }
 
 #[test]
 fn a_tasks_status_concerns_its_target_and_not_itself() {
-    let done = with(&task(), |task| task.status.digest = Some("sha256:aa".into()));
+    let done =
+        with(&task(), |task| edit(&mut task.status, |status| status.digest = Some("sha256:aa".into())));
     assert_eq!(concerned(&rendered(), Some(&task()), Some(&done)), ["Target edge/berlin"]);
     let of_nobody = |task: &RenderTaskRecord| with(task, |task| task.owner_kind = "".into());
     let found = concerned(&rendered(), Some(&of_nobody(&task())), Some(&of_nobody(&done)));
@@ -254,10 +257,14 @@ fn a_task_was_seen_created_if_the_watch_told_of_it_and_no_list() {
 
 #[test]
 fn an_artifacts_digest_concerns_those_who_hold_it_and_its_task_and_not_itself() {
-    let pushed = with(&artifact(), |artifact| artifact.status.digest = Some("sha256:aa".into()));
+    let pushed = with(&artifact(), |artifact| {
+        edit(&mut artifact.status, |status| status.digest = Some("sha256:aa".into()))
+    });
     let found = concerned(&rendered(), Some(&artifact()), Some(&pushed));
     assert_eq!(found, ["RenderTask edge/task", "Target edge/berlin"]);
-    let told = with(&artifact(), |artifact| artifact.status.chart_url = Some(artifact.address()));
+    let url = artifact().address();
+    let told =
+        with(&artifact(), |artifact| edit(&mut artifact.status, |status| status.chart_url = Some(url)));
     assert_eq!(concerned(&rendered(), Some(&artifact()), Some(&told)), NOBODY);
 
     let mut world = rendered();
@@ -400,7 +407,9 @@ fn a_release_that_names_another_version_concerns_the_protection_of_both() {
 #[test]
 fn a_releases_status_concerns_nobody_and_a_finalizer_that_was_added_only_its_protection() {
     let old = ReleaseRecord::from(&release("edge", "web", "web-1"));
-    let told = with(&old, |release| release.status.effective_unique_name = Some("web".into()));
+    let told = with(&old, |release| {
+        edit(&mut release.status, |status| status.effective_unique_name = Some("web".into()))
+    });
     assert_eq!(concerned(&world(), Some(&old), Some(&told)), NOBODY);
     let held = with(&old, |release| release.meta.finalizers = ["f".into()].into());
     assert_eq!(concerned(&world(), Some(&old), Some(&held)), ["ReleaseProtection edge/web"]);
@@ -414,7 +423,7 @@ fn a_versions_status_concerns_nobody_and_a_finalizer_that_was_added_only_its_pro
     let old = ComponentVersionRecord::from(&component_version("edge", "web-1", "web"));
     let told = with(&old, |version| {
         version.meta.resource_version = "2".into();
-        version.status.observed_recheck = Some("1".into());
+        edit(&mut version.status, |status| status.observed_recheck = Some("1".into()));
     });
     assert_eq!(concerned(&world(), Some(&old), Some(&told)), NOBODY);
     let held = with(&old, |version| version.meta.finalizers = ["f".into()].into());
@@ -563,13 +572,19 @@ fn a_status_is_told_to_who_keeps_it_and_nothing_else_is() {
     all.spec.release_ref.name = "web".into();
     let all = ProfileRecord::from(&all);
     let found = [
-        keeper(&berlin, |target| target.status.conditions.push(condition())),
-        keeper(&web, |release| release.status.conditions.push(condition())),
-        keeper(&release_bound, |binding| binding.conditions.push(condition())),
-        keeper(&registry_bound, |binding| binding.conditions.push(condition())),
-        keeper(&all, |profile| profile.status.matched_targets = 7),
-        keeper(&task(), |task| task.status.attempts = Some(7)),
-        keeper(&artifact(), |artifact| artifact.status.chart_url = Some("oci://elsewhere".into())),
+        keeper(&berlin, |target| edit(&mut target.status, |status| status.conditions.push(condition()))),
+        keeper(&web, |release| edit(&mut release.status, |status| status.conditions.push(condition()))),
+        keeper(&release_bound, |binding| {
+            edit(&mut binding.conditions, |conditions| conditions.push(condition()))
+        }),
+        keeper(&registry_bound, |binding| {
+            edit(&mut binding.conditions, |conditions| conditions.push(condition()))
+        }),
+        keeper(&all, |profile| edit(&mut profile.status, |status| status.matched_targets = 7)),
+        keeper(&task(), |task| edit(&mut task.status, |status| status.attempts = Some(7))),
+        keeper(&artifact(), |artifact| {
+            edit(&mut artifact.status, |status| status.chart_url = Some("oci://elsewhere".into()))
+        }),
     ];
     let wanted = [
         "Target edge/berlin",
@@ -585,12 +600,14 @@ fn a_status_is_told_to_who_keeps_it_and_nothing_else_is() {
     assert_eq!(keeper(&berlin, |target| target.meta.generation = 7), None, "no status");
     let another = keeper(&berlin, |target| {
         target.meta.uid = "another".into();
-        target.status.bootstrap_version = 7;
+        edit(&mut target.status, |status| status.bootstrap_version = 7);
     });
     assert_eq!(another, None, "another object of the name");
     assert_eq!(keeper_of_status(None, &berlin), None, "a new object");
     let version = ComponentVersionRecord::from(&component_version("edge", "web-1", "web"));
-    let edited = keeper(&version, |version| version.status.observed_recheck = Some("1".into()));
+    let edited = keeper(&version, |version| {
+        edit(&mut version.status, |status| status.observed_recheck = Some("1".into()))
+    });
     assert_eq!(edited, None, "what was seen of a descriptor is not said anew for an edit");
 }
 

@@ -6,9 +6,17 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::{Map, Value, json};
 use solar_api as api;
+use solar_core::packed::{Pack, Packed};
 
 pub fn at(seconds: i64) -> Timestamp {
     Timestamp::from_second(seconds).unwrap()
+}
+
+/// Changes a packed value.
+pub fn edit<T: Pack>(packed: &mut Packed<T>, change: impl FnOnce(&mut T)) {
+    let mut value = packed.get();
+    change(&mut value);
+    *packed = Packed::of(&value);
 }
 
 pub fn labels(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
