@@ -349,7 +349,12 @@ impl Story {
             artifact: ArtifactOptions { check_interval: None, ..Options::default().artifact },
             availability: AvailabilityOptions { interval: descriptors::INTERVAL, grace: descriptors::GRACE },
             // Most actors rest between two things that happen, or just when the next happens.
-            rest_after: Duration::from_millis([200, 1_000, 10_000, 60_000][self.seed as usize % 4]),
+            rest_after: Duration::from_millis(match self.seed % 4 {
+                0 => 200,
+                1 => 1_000,
+                2 => 10_000,
+                _ => 60_000,
+            }),
             ..Options::default()
         };
         let hook = {
