@@ -39,6 +39,8 @@ const STEPS: u32 = 80;
 const PATIENCE: Duration = Duration::from_secs(3_600);
 /// Polls at one moment that can only be a loop.
 const SPINNING: u32 = 100_000;
+/// How long nobody looks at most: less than a grace period, so that a version is seen waiting for its end.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
 /// How long nothing may happen at the end.
 const SILENCE: Duration = Duration::from_secs(600);
 
@@ -413,9 +415,17 @@ impl Story {
         }
     }
 
-    /// Lets time pass; requests that were held back land meanwhile.
+    /// Lets time pass; requests that were held back land meanwhile. What is shown for a while is not overlooked.
     async fn wait(&mut self, time: Duration) {
         let until = Instant::now() + time;
+        while Instant::now() + LOOK_EVERY < until {
+            self.wait_until(Instant::now() + LOOK_EVERY).await;
+            invariants::hold(&self.world);
+        }
+        self.wait_until(until).await;
+    }
+
+    async fn wait_until(&mut self, until: Instant) {
         while let Some(due) = self.landings.first().copied().filter(|due| *due <= until) {
             tokio::time::sleep_until(due).await;
             self.landings.remove(0);
