@@ -39,8 +39,8 @@ const RELEASES: [(&str, &str); 3] =
     [("one", "podinfo-6.7.0"), ("two", "podinfo-6.7.1"), ("three", "podinfo-6.8.0")];
 /// As many requests at once as the controller makes by default.
 const AT_ONCE: usize = 50;
-/// How long it is watched whether anything happens at rest.
-const REST: Duration = Duration::from_secs(20);
+/// How long it is watched whether anything happens at rest: until the actors, too, have gone to rest.
+const REST: Duration = Duration::from_secs(80);
 
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
@@ -290,8 +290,11 @@ fn run(kind: Kind, targets: usize) {
     say("  writes among them", format!("{:.0}", writes(&program)));
     let (api, cpu) = (counted(&program, API, &["verb"]), spent(&program).0);
     world.pause(REST);
-    say("at rest for 20 s: API requests", since(&counted(&program, API, &["verb"]), &api));
-    say("  CPU, ms", format!("{:.0}", (spent(&program).0 - cpu) * 1e3));
+    say("at rest for 80 s: API requests", since(&counted(&program, API, &["verb"]), &api));
+    say(
+        "  CPU, ms, and resident, MiB",
+        format!("{:.0} {:.0}", (spent(&program).0 - cpu) * 1e3, spent(&program).1),
+    );
 }
 
 /// Makes the writes of the controller once more, as fast as the servers take them: the objects that it made, as many

@@ -520,7 +520,7 @@ fn bad_input_is_said_and_asks_no_registry_more_than_once_in_an_interval() {
             }
             scene::install(&server, version);
         }
-        let sim = Simulation::over(server, store, support::options());
+        let sim = Simulation::over(server, store, support::restless());
         sim.until("all say something", |sim| {
             rows.iter().all(|(name, ..)| !reason(&sim.server, name).is_empty())
         })
