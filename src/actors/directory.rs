@@ -42,8 +42,6 @@ pub trait ObjectAddr: Send + Sync {
     fn answer(&self, answered: Answered) -> Result<(), Undelivered>;
     /// Lets the actor's pass begin; the slot comes back when it is not taken.
     fn open_gate(&self, slot: Slot) -> Result<(), (Undelivered, Slot)>;
-    /// Offers the actor to go, since it has done nothing for a while.
-    fn offer_rest(&self) -> Result<(), Undelivered>;
     /// Asks, behind everything that the actor was sent, whether it may go.
     fn ask_to_go(&self) -> BoxFuture<'static, Departure>;
     /// What the actor is doing; `None` when it has ended.

@@ -37,8 +37,7 @@ use super::system::Shared;
 use crate::adapters::kubernetes::{ApiError, Expect, Namespaced, PayloadError, Problem};
 use crate::messages::gate::{Enter, Slot, SlotReturned};
 use crate::messages::object::{
-    Answer, Answered, AskToGo, Asked, Cause, Departure, GateOpened, GetSnapshot, OfferRest, Snapshot,
-    StatusShown, Woken,
+    Answer, Answered, AskToGo, Asked, Cause, Departure, GateOpened, GetSnapshot, Snapshot, StatusShown, Woken,
 };
 use crate::messages::root::Retire;
 use crate::telemetry::metrics::ActorGauge;
@@ -341,8 +340,6 @@ pub struct ObjectActor<R: Reconcile> {
     next_wake: Option<Instant>,
     /// When the last pass succeeded.
     succeeded_at: Instant,
-    /// Whether a rest will be offered.
-    rest_ahead: bool,
     gauge: ActorGauge,
     edits: StatusEdits,
 }
@@ -427,13 +424,6 @@ impl<R: Reconcile> ObjectAddr for Handle<R> {
         })
     }
 
-    fn offer_rest(&self) -> Result<(), Undelivered> {
-        self.addr.try_send(OfferRest).map_err(|error| match error {
-            SendError::Full(_) => Undelivered::Full,
-            SendError::Closed(_) => Undelivered::Ending,
-        })
-    }
-
     fn ask_to_go(&self) -> BoxFuture<'static, Departure> {
         let asked = self.addr.send(AskToGo);
         // An actor that has ended is gone already.
@@ -484,7 +474,6 @@ pub fn start<R: Reconcile>(shared: &Arc<Shared>, key: &ActorKey, origin: Origin)
         restarts: u32::from(restarted),
         next_wake: None,
         succeeded_at: Instant::now(),
-        rest_ahead: false,
         gauge: ActorGauge::new(R::KIND.0),
     };
     let addr = Supervisor::start_in_arbiter(shared.arbiter(key), move |ctx| {
@@ -699,31 +688,14 @@ impl<R: Reconcile> ObjectActor<R> {
         let is_served = lock(&self.requests).is_empty();
         self.look_again(if is_served { next } else { Some(Duration::ZERO) });
         if self.is_idle() && self.next_wake.is_none() {
-            self.retire();
-        } else if !self.rest_ahead {
-            self.rest_later();
+            if let Some(root) = self.shared.retire.get() {
+                // One that is not told now is asked later, like all others; it saves memory, nothing else.
+                let _ = root.try_send(Retire { key: self.key.clone() });
+            }
         }
-    }
-
-    /// Tells the root that the address may go. What is not told now is told another time; it saves memory, nothing else.
-    fn retire(&self) {
-        if let Some(root) = self.shared.retire.get() {
-            let _ = root.try_send(Retire { key: self.key.clone() });
-        }
-    }
-
-    fn rest_later(&mut self) {
-        self.rest_ahead = true;
-        self.shared.rests.set(&self.key, Some(Instant::now() + self.shared.options.rest_after));
-    }
-
-    /// Goes, if there is nothing to stay for; else it is asked again later, unless a pass is ahead that will see to it.
-    fn consider_rest(&mut self) {
-        self.rest_ahead = false;
-        if self.is_at_rest() {
-            self.retire();
-        } else if self.phase == Phase::Idle && self.failures == 0 {
-            self.rest_later();
+        if self.passes == 1 {
+            // From now on it is asked from time to time, until it goes.
+            self.shared.rests.set(&self.key, Some(Instant::now() + self.shared.options.rest_after));
         }
     }
 
@@ -897,14 +869,6 @@ impl<R: Reconcile> Handler<GateOpened> for ObjectActor<R> {
 
     fn handle(&mut self, GateOpened(slot): GateOpened, ctx: &mut Context<Self>) {
         self.guarded(ctx, "its turn", |actor, ctx| actor.begin(ctx, slot));
-    }
-}
-
-impl<R: Reconcile> Handler<OfferRest> for ObjectActor<R> {
-    type Result = ();
-
-    fn handle(&mut self, _: OfferRest, ctx: &mut Context<Self>) {
-        self.guarded(ctx, "an offer to rest", |actor, _| actor.consider_rest());
     }
 }
 

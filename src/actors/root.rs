@@ -458,7 +458,7 @@ impl Handler<CriticalPartDied> for Root {
 impl Handler<Retire> for Root {
     type Result = ();
 
-    /// Parks the address, asks the actor behind everything that it was sent, and lets it go or takes it back.
+    /// Does not wait until it says yes or no.
     fn handle(&mut self, Retire { key }: Retire, ctx: &mut Context<Self>) {
         self.guarded(ctx, "an actor that has nothing left to do", |root, ctx| root.retire(ctx, key));
     }
@@ -466,17 +466,8 @@ impl Handler<Retire> for Root {
 
 impl Root {
     fn retire(&mut self, ctx: &mut Context<Self>, key: ActorKey) {
-        let Some(addr) = self.shared.directory.park(&key) else { return };
         let shared = self.shared.clone();
-        let asked = addr.ask_to_go();
-        let asked = async move {
-            let departure = asked.await;
-            // The last that holds it, so that the actor ends with its place.
-            drop(addr);
-            if !shared.directory.let_go(&key, departure) {
-                shared.rests.set(&key, Some(Instant::now() + shared.options.rest_after));
-            }
-        };
+        let asked = async move { shared.ask_to_go(&key).await };
         ctx.spawn(asked.into_actor(self));
     }
 }

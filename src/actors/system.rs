@@ -13,6 +13,7 @@ use solar_core::overlay::Moment;
 use solar_core::routes::{ActorKey, ActorKind};
 use solar_core::target::TargetOptions;
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use super::directory::{Directory, Undelivered};
 use super::errand_slots::ErrandSlots;
@@ -266,6 +267,17 @@ impl Shared {
         Self::count_wake(key.kind, cause);
         match self.directory.say(self, key, |addr| addr.wake(cause)) {
             Ok(()) | Err(Undelivered::Full | Undelivered::Ending | Undelivered::NoSuchKind) => {}
+        }
+    }
+
+    /// Asks the actor of `key` whether it may go, and lets it go if so; one that stays is asked again later.
+    pub(super) async fn ask_to_go(&self, key: &ActorKey) {
+        let Some(addr) = self.directory.park(key) else { return };
+        let asked = addr.ask_to_go();
+        // Whoever holds the address keeps the actor.
+        drop(addr);
+        if !self.directory.let_go(key, asked.await) {
+            self.rests.set(key, Some(Instant::now() + self.options.rest_after));
         }
     }
 

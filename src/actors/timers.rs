@@ -8,7 +8,6 @@ use solar_core::routes::ActorKey;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::directory::Undelivered;
 use super::system::Shared;
 use crate::messages::object::Cause;
 
@@ -56,6 +55,27 @@ impl TimerQueue {
         self.len() == 0
     }
 
+    /// Waits for the next times that come, and takes them away with their keys.
+    async fn next_due(&self) -> Vec<ActorKey> {
+        loop {
+            let changed = self.changed.notified();
+            match self.first() {
+                None => changed.await,
+                Some(at) => {
+                    tokio::select! {
+                        biased;
+                        () = tokio::time::sleep_until(at) => {}
+                        () = changed => {}
+                    }
+                }
+            }
+            let due = self.take_due(Instant::now());
+            if !due.is_empty() {
+                return due;
+            }
+        }
+    }
+
     fn first(&self) -> Option<Instant> {
         self.lock().order.first().map(|(at, _)| *at)
     }
@@ -79,36 +99,19 @@ impl TimerQueue {
 
 /// Wakes whoever is due, for ever.
 pub async fn wake_due(shared: Arc<Shared>) {
-    run(&shared.timers, |key| shared.wake(key, Cause::Timer)).await;
-}
-
-/// Offers a rest to whoever has done nothing for long enough, for ever.
-pub async fn offer_rests(shared: Arc<Shared>) {
-    run(&shared.rests, |key| {
-        let offered = shared.directory.find(key).map(|actor| actor.offer_rest());
-        if offered == Some(Err(Undelivered::Full)) {
-            shared.rests.set(key, Some(Instant::now() + shared.options.rest_after));
-        }
-    })
-    .await;
-}
-
-/// Calls `due` with each key whose time has come.
-async fn run(queue: &TimerQueue, due: impl Fn(&ActorKey)) {
     loop {
-        let changed = queue.changed.notified();
-        match queue.first() {
-            None => changed.await,
-            Some(at) => {
-                tokio::select! {
-                    biased;
-                    () = tokio::time::sleep_until(at) => {}
-                    () = changed => {}
-                }
-            }
+        for key in shared.timers.next_due().await {
+            shared.wake(&key, Cause::Timer);
         }
-        for key in queue.take_due(Instant::now()) {
-            due(&key);
+    }
+}
+
+/// Asks each actor from time to time whether it may rest, for ever. One after another: thousands that have become idle
+/// together are in no hurry.
+pub async fn offer_rests(shared: Arc<Shared>) {
+    loop {
+        for key in shared.rests.next_due().await {
+            shared.ask_to_go(&key).await;
         }
     }
 }

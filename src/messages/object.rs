@@ -116,11 +116,6 @@ pub struct GateOpened(
     pub Slot,
 );
 
-/// The actor has done nothing for a while: it may go, if it expects nothing.
-#[derive(Clone, Copy, Debug, Message)]
-#[rtype(result = "()")]
-pub struct OfferRest;
-
 /// Asks whether the actor may go; sent before its address is given up.
 #[derive(Clone, Copy, Debug, Message)]
 #[rtype(result = "Departure")]
