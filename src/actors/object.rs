@@ -687,11 +687,12 @@ impl<R: Reconcile> ObjectActor<R> {
         // Where requests are left, the pass has served as many as one may.
         let is_served = lock(&self.requests).is_empty();
         self.look_again(if is_served { next } else { Some(Duration::ZERO) });
-        if self.is_idle() && self.next_wake.is_none() {
-            if let Some(root) = self.shared.retire.get() {
-                // One that is not told now is asked later, like all others; it saves memory, nothing else.
-                let _ = root.try_send(Retire { key: self.key.clone() });
-            }
+        if self.is_idle()
+            && self.next_wake.is_none()
+            && let Some(root) = self.shared.retire.get()
+        {
+            // One that is not told now is asked later, like all others; it saves memory, nothing else.
+            let _ = root.try_send(Retire { key: self.key.clone() });
         }
         if self.passes == 1 {
             // From now on it is asked from time to time, until it goes.
