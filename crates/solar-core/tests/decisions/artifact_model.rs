@@ -520,7 +520,7 @@ impl Model {
             self.artifact_known().filter(|artifact| Some(&artifact.meta.uid) == open.artifact_uid.as_ref());
         if let Some(artifact) = artifact {
             self.patch(&artifact.meta.uid, |artifact| {
-                edit(&mut artifact.status, |status| status.digest = Some(DIGEST.into()))
+                edit(&mut artifact.status, |status| status.digest = Some(DIGEST.into()));
             })?;
             if artifact.meta.terminating {
                 self.memory.looked = Some(artifact.meta.uid.clone());
@@ -644,7 +644,7 @@ impl Model {
                 let Some(artifact) = self.artifact_known() else { return Ok(()) };
                 if !self.tag {
                     self.patch(&artifact.meta.uid, |artifact| {
-                        edit(&mut artifact.status, |status| status.digest = None)
+                        edit(&mut artifact.status, |status| status.digest = None);
                     })?;
                 }
                 self.memory.looked = Some(artifact.meta.uid.clone());

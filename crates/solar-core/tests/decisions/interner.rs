@@ -1,5 +1,7 @@
 //! What records share, and that it goes with them.
 
+use std::sync::Arc;
+
 use solar_core::object::{Meta, NameParts};
 use solar_core::record::{ReleaseBindingRecord, TargetRecord};
 use solar_core::world::World;
@@ -32,7 +34,7 @@ fn an_object_and_those_that_refer_to_it_have_one_name() {
         let name = &world.targets.get(&target().meta.name).unwrap().meta.name;
         for binding in world.release_bindings.iter() {
             assert!(is_one(&binding.target, name));
-            assert!(std::ptr::eq(&*binding.meta.name.namespace, &*name.namespace));
+            assert!(Arc::ptr_eq(&binding.meta.name.namespace, &name.namespace));
         }
     }
 }
@@ -56,7 +58,7 @@ fn equal_finalizers_are_kept_once() {
     }
     let finalizers = |name| &meta(&world, name).finalizers;
     assert_eq!(finalizers("one").len(), 2);
-    assert!(std::ptr::eq(&**finalizers("one"), &**finalizers("two")));
+    assert!(Arc::ptr_eq(finalizers("one"), finalizers("two")));
 }
 
 #[test]

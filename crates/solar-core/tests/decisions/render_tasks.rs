@@ -477,6 +477,9 @@ fn a_memory_can_be_done_without_when_the_chart_is_there_or_was_given_up_and_the_
     assert!(!memory.is_dispensable(&done, seconds(14)), "the watch may not show the digest yet");
 }
 
+/// What a memory holds, and how it gets it.
+type Need = (&'static str, fn(&mut TaskMemory));
+
 #[test]
 fn a_memory_is_needed_while_an_attempt_is_ahead_or_counted() {
     let (done, _) = after(succeeded());
@@ -485,7 +488,7 @@ fn a_memory_is_needed_while_an_attempt_is_ahead_or_counted() {
     assert!(!retries.is_dispensable(&waiting, now), "a wait after a failure");
     let counted = TaskMemory { counted: Some(1), ..TaskMemory::default() };
     assert!(!counted.is_dispensable(&fresh(), now), "the attempt would be counted twice");
-    let needed: [(&str, fn(&mut TaskMemory)); 9] = [
+    let needed: [Need; 9] = [
         ("submitted", |memory| memory.submitted = true),
         ("outcome", |memory| memory.outcome = Some(JobOutcome::Stale)),
         ("again", |memory| memory.again = true),

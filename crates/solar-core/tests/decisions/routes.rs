@@ -258,7 +258,7 @@ fn a_task_was_seen_created_if_the_watch_told_of_it_and_no_list() {
 #[test]
 fn an_artifacts_digest_concerns_those_who_hold_it_and_its_task_and_not_itself() {
     let pushed = with(&artifact(), |artifact| {
-        edit(&mut artifact.status, |status| status.digest = Some("sha256:aa".into()))
+        edit(&mut artifact.status, |status| status.digest = Some("sha256:aa".into()));
     });
     let found = concerned(&rendered(), Some(&artifact()), Some(&pushed));
     assert_eq!(found, ["RenderTask edge/task", "Target edge/berlin"]);
@@ -408,7 +408,7 @@ fn a_release_that_names_another_version_concerns_the_protection_of_both() {
 fn a_releases_status_concerns_nobody_and_a_finalizer_that_was_added_only_its_protection() {
     let old = ReleaseRecord::from(&release("edge", "web", "web-1"));
     let told = with(&old, |release| {
-        edit(&mut release.status, |status| status.effective_unique_name = Some("web".into()))
+        edit(&mut release.status, |status| status.effective_unique_name = Some("web".into()));
     });
     assert_eq!(concerned(&world(), Some(&old), Some(&told)), NOBODY);
     let held = with(&old, |release| release.meta.finalizers = ["f".into()].into());
@@ -575,15 +575,15 @@ fn a_status_is_told_to_who_keeps_it_and_nothing_else_is() {
         keeper(&berlin, |target| edit(&mut target.status, |status| status.conditions.push(condition()))),
         keeper(&web, |release| edit(&mut release.status, |status| status.conditions.push(condition()))),
         keeper(&release_bound, |binding| {
-            edit(&mut binding.conditions, |conditions| conditions.push(condition()))
+            edit(&mut binding.conditions, |conditions| conditions.push(condition()));
         }),
         keeper(&registry_bound, |binding| {
-            edit(&mut binding.conditions, |conditions| conditions.push(condition()))
+            edit(&mut binding.conditions, |conditions| conditions.push(condition()));
         }),
         keeper(&all, |profile| edit(&mut profile.status, |status| status.matched_targets = 7)),
         keeper(&task(), |task| edit(&mut task.status, |status| status.attempts = Some(7))),
         keeper(&artifact(), |artifact| {
-            edit(&mut artifact.status, |status| status.chart_url = Some("oci://elsewhere".into()))
+            edit(&mut artifact.status, |status| status.chart_url = Some("oci://elsewhere".into()));
         }),
     ];
     let wanted = [
@@ -606,7 +606,7 @@ fn a_status_is_told_to_who_keeps_it_and_nothing_else_is() {
     assert_eq!(keeper_of_status(None, &berlin), None, "a new object");
     let version = ComponentVersionRecord::from(&component_version("edge", "web-1", "web"));
     let edited = keeper(&version, |version| {
-        edit(&mut version.status, |status| status.observed_recheck = Some("1".into()))
+        edit(&mut version.status, |status| status.observed_recheck = Some("1".into()));
     });
     assert_eq!(edited, None, "what was seen of a descriptor is not said anew for an edit");
 }
