@@ -322,8 +322,9 @@ fn is_held(object: &Value, finalizer: &str) -> bool {
 }
 
 /// The tags of the registries are those that the artifacts state, with the digests that they state. An artifact whose
-/// chart was never pushed states none; one on its way out that says why it cannot go may have asked for the deletion of
-/// its tag before it could not any more, or hold one whose digest it never got to write.
+/// chart was never pushed states none; one on its way out may hold a tag whose digest was never written, for the process
+/// was killed and no attempt is left, or, where it says why it cannot go, have asked for the deletion of its tag before it
+/// could not any more.
 fn tags_are_the_artifacts(world: &World) -> Result<(), String> {
     let mut stated = BTreeSet::new();
     let mut may_be_gone = BTreeSet::new();
@@ -335,7 +336,7 @@ fn tags_are_the_artifacts(world: &World) -> Result<(), String> {
         let cleanup = condition(&artifact, "OCICleanup");
         let is_stuck = is_terminating(&artifact) && cleanup.is_some_and(|it| it["status"] == "False");
         if chart.1.is_empty() {
-            may_be_there.extend(is_stuck.then_some(chart.0));
+            may_be_there.extend(is_terminating(&artifact).then_some(chart.0));
             continue;
         }
         if is_stuck {
