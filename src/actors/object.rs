@@ -351,12 +351,6 @@ struct Left<R: Reconcile> {
     rng: fastrand::Rng,
 }
 
-impl<R: Reconcile> Clone for Left<R> {
-    fn clone(&self) -> Self {
-        Self { memory: self.memory.clone(), rng: self.rng.clone() }
-    }
-}
-
 /// What is known of an actor's mail outside its mailbox.
 #[derive(Debug, Default)]
 struct Mail {
@@ -444,14 +438,14 @@ impl<R: Reconcile> ObjectAddr for Handle<R> {
 pub fn start<R: Reconcile>(shared: &Arc<Shared>, key: &ActorKey, origin: Origin) -> Arc<dyn ObjectAddr> {
     let mail = Arc::new(Mail::default());
     let restarted = matches!(origin, Origin::Death);
-    let left = match origin {
-        Origin::Rest(left) => left.downcast_ref::<Left<R>>().cloned(),
+    let left = match &origin {
+        Origin::Rest(left) => left.downcast_ref::<Left<R>>(),
         Origin::New | Origin::Death => None,
     };
-    let Left { memory, rng } = left.unwrap_or_else(|| Left {
-        memory: Arc::new(Mutex::new(R::memory(shared, restarted))),
-        rng: shared.rng(&key.to_string()),
-    });
+    let (memory, rng) = match left {
+        Some(Left { memory, rng }) => (memory.clone(), rng.clone()),
+        None => (Arc::new(Mutex::new(R::memory(shared, restarted))), shared.rng(&key.to_string())),
+    };
     let actor = ObjectActor::<R> {
         key: key.clone(),
         shared: shared.clone(),

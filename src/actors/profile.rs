@@ -93,10 +93,11 @@ impl Reconcile for ProfileKind {
         };
         if let Some(status) = status {
             let expect = Expect { uid: &meta.uid, resource_version: Some(&meta.resource_version) };
-            let written = pass.write_status::<Profile, _>(expect, &profile.status.get(), &status).await?;
+            let stored = profile.status.get();
+            let written = pass.write_status::<Profile, _>(expect, &stored, &status).await?;
             if let Some(written) = written {
                 keep(pass, &written);
-                if let Some(warning) = profile::warning(&profile.status.get(), &status) {
+                if let Some(warning) = profile::warning(&stored, &status) {
                     shared.events.emit(Regarding::new("Profile", meta), warning);
                 }
             }

@@ -355,11 +355,9 @@ impl Job {
                 Ok(digest)
             }
             Err(error) => {
-                if error.may_still_land() {
-                    self.mark(Written::Unanswered(self.shared.clock.elapsed()));
-                } else {
-                    self.mark(Written::Answered);
-                }
+                let is_answered = !error.may_still_land();
+                let now = self.shared.clock.elapsed();
+                self.mark(if is_answered { Written::Answered } else { Written::Unanswered(now) });
                 Err(error.into())
             }
         }

@@ -13,7 +13,7 @@ pub struct KindSynced {
     pub kind: &'static str,
 }
 
-/// An actor has nothing left to do: its object is gone, or has been at rest for a while.
+/// An actor has nothing left to do and its object is gone.
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "()")]
 pub struct Retire {

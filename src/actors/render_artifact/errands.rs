@@ -328,15 +328,16 @@ async fn looked(
 ) -> Result<(), PassError> {
     match found {
         Ok(found) => {
-            if found.is_none() || found != artifact.status.get().digest {
-                if let Some(pushed) = artifact.status.get().digest.as_deref() {
+            let stored = artifact.status.get();
+            if found.is_none() || found != stored.digest {
+                if let Some(pushed) = stored.digest.as_deref() {
                     let found = found.as_deref().unwrap_or("nothing");
                     let chart = artifact.address();
                     tracing::warn!(artifact = %artifact.meta.name, chart, found, pushed, "a tag does not hold what was pushed");
                 }
                 // Only when that is written it counts as looked at: the owners learn that their chart has to be pushed
                 // again.
-                let wanted = RenderArtifactStatus { digest: None, ..artifact.status.get() };
+                let wanted = RenderArtifactStatus { digest: None, ..stored };
                 if let Err(error) = write_status(pass, artifact, &wanted).await {
                     let (now, jitter) = (pass.now(), pass.rng.f64());
                     fail_look(&mut pass.memory().core, now, jitter);
@@ -453,10 +454,11 @@ pub(super) async fn write_owed_condition(pass: &Pass<RenderArtifactKind>) -> Res
     let unheld = look(pass, |view, _| view.artifact.clone().filter(|_| view.bindings.is_empty()));
     let artifact = unheld.filter(|artifact| artifact.meta.uid == uid);
     if let Some(artifact) = artifact {
-        let mut status = artifact.status.get();
+        let stored = artifact.status.get();
+        let mut status = stored.clone();
         let now = pass.shared.clock.wall();
         condition::set(&mut status.conditions, &wanted, artifact.meta.generation, now);
-        if !condition::same(&status.conditions, &artifact.status.get().conditions) {
+        if !condition::same(&status.conditions, &stored.conditions) {
             write_status(pass, &artifact, &status).await?;
         }
     }

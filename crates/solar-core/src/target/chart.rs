@@ -172,7 +172,7 @@ fn collision(view: &View<'_>, artifact: &ObjectName, chart: &Chart, with: &Stran
 
 /// Name of the binding by which this Target holds `artifact`.
 fn binding_name(view: &View<'_>, artifact: &ObjectName) -> ObjectName {
-    artifact.sibling(names::binding(&artifact.name, &view.name().name))
+    artifact.sibling(crate::artifact::binding_name(&artifact.name, view.name()))
 }
 
 /// Whether this Target holds an artifact.
