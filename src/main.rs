@@ -11,5 +11,9 @@ use mimalloc::MiMalloc;
 static ALLOCATOR: MiMalloc = MiMalloc;
 
 fn main() -> ExitCode {
+    // A huge page stays resident as long as any of its objects lives: an idle controller would take twice its memory.
+    // Where the kernel does not know them there are none.
+    #[cfg(target_os = "linux")]
+    let _ = rustix::thread::disable_transparent_huge_pages(true);
     solar_controller::cli::run(solar_controller::cli::Cli::parse())
 }

@@ -179,6 +179,14 @@ impl Directory {
         }
     }
 
+    /// Gives back the room of those who are gone, where it is most of the room.
+    pub fn give_back(&self) {
+        let len = self.places.len();
+        if self.places.capacity() > 4 * len + 1_000 {
+            self.places.shrink_to_fit();
+        }
+    }
+
     /// Drops all addresses, so that nothing keeps the actors of an ended system.
     pub fn clear(&self) {
         self.places.clear();

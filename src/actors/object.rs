@@ -470,6 +470,7 @@ pub fn start<R: Reconcile>(shared: &Arc<Shared>, key: &ActorKey, origin: Origin)
         succeeded_at: Instant::now(),
         gauge: ActorGauge::new(R::KIND.0),
     };
+    shared.put_off_rest(key);
     let addr = Supervisor::start_in_arbiter(shared.arbiter(key), move |ctx| {
         ctx.set_mailbox_capacity(MAILBOX);
         actor
@@ -688,10 +689,7 @@ impl<R: Reconcile> ObjectActor<R> {
             // One that is not told now is asked later, like all others; it saves memory, nothing else.
             let _ = root.try_send(Retire { key: self.key.clone() });
         }
-        if self.passes == 1 {
-            // From now on it is asked from time to time, until it goes.
-            self.shared.rests.set(&self.key, Some(Instant::now() + self.shared.options.rest_after));
-        }
+        self.shared.put_off_rest(&self.key);
     }
 
     /// Whether nothing was done for a while, and there is nothing to lose besides the memory. The timer stays set, and

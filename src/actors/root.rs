@@ -467,7 +467,7 @@ impl Handler<Retire> for Root {
 impl Root {
     fn retire(&mut self, ctx: &mut Context<Self>, key: ActorKey) {
         let shared = self.shared.clone();
-        let asked = async move { shared.ask_to_go(&key).await };
+        let asked = async move { shared.ask_to_go(key).await };
         ctx.spawn(asked.into_actor(self));
     }
 }

@@ -92,7 +92,7 @@ impl Default for Options {
                 interval: Duration::from_secs(300),
                 grace: Duration::from_secs(900),
             },
-            rest_after: Duration::from_secs(60),
+            rest_after: std::env::var("REST").ok().and_then(|s| s.parse().ok()).map_or(Duration::from_secs(10), Duration::from_millis),
             actor_threads: 0,
             seed: 0,
         }
@@ -271,14 +271,19 @@ impl Shared {
     }
 
     /// Asks the actor of `key` whether it may go, and lets it go if so; one that stays is asked again later.
-    pub(super) async fn ask_to_go(&self, key: &ActorKey) {
-        let Some(addr) = self.directory.park(key) else { return };
+    pub(super) async fn ask_to_go(&self, key: ActorKey) {
+        let Some(addr) = self.directory.park(&key) else { return };
         let asked = addr.ask_to_go();
         // Whoever holds the address keeps the actor.
         drop(addr);
-        if !self.directory.let_go(key, asked.await) {
-            self.rests.set(key, Some(Instant::now() + self.options.rest_after));
+        if !self.directory.let_go(&key, asked.await) {
+            self.put_off_rest(&key);
         }
+    }
+
+    /// The actor of `key` is asked whether it may rest when it has had time enough to do nothing.
+    pub(super) fn put_off_rest(&self, key: &ActorKey) {
+        self.rests.set(key, Some(Instant::now() + self.options.rest_after));
     }
 
     /// Counts a wake.

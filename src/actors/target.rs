@@ -143,12 +143,23 @@ impl Reconcile for TargetKind {
     }
 
     fn is_dispensable(shared: &Shared, name: &ObjectName, memory: &mut Memory) -> bool {
+        // An empty map may still hold room for eleven.
+        let Memory { answers, refused, done, .. } = memory;
+        free_if_empty(answers);
+        free_if_empty(refused);
+        free_if_empty(done);
         own::has_caught_up(shared, name, &mut memory.own)
             && memory.given.is_none()
             && memory.lookup.is_none()
             && memory.answers.is_empty()
             && memory.refused.is_empty()
             && memory.done.is_empty()
+    }
+}
+
+fn free_if_empty<K, V>(map: &mut BTreeMap<K, V>) {
+    if map.is_empty() {
+        *map = BTreeMap::new();
     }
 }
 

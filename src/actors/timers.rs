@@ -1,9 +1,10 @@
 //! One queue for all timers: an actor's next look survives its restart and its rest, and an idle object costs none.
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use futures::stream::{self, StreamExt as _};
 use solar_core::routes::ActorKey;
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -13,6 +14,10 @@ use crate::messages::object::Cause;
 
 /// No timer is set further ahead; whoever wants more looks again and waits once more.
 const FARTHEST: Duration = Duration::from_secs(24 * 3600);
+
+/// Questions whether an actor may rest that are out at once: enough to keep the actors' threads awake, and few beside the
+/// thousands of actors that become idle together.
+const ASKED_AT_ONCE: usize = 64;
 
 /// When each actor looks again by itself: at most one time for each.
 #[derive(Debug, Default)]
@@ -89,10 +94,15 @@ impl TimerQueue {
             }
             keys.push(key);
         }
+        // A crowd that is gone leaves room for as many.
+        let wanted = 2 * due.times.len();
+        if due.times.capacity() > 2 * wanted + 1_000 {
+            due.times.shrink_to(wanted);
+        }
         keys
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Due> {
+    fn lock(&self) -> MutexGuard<'_, Due> {
         self.due.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -106,12 +116,11 @@ pub async fn wake_due(shared: Arc<Shared>) {
     }
 }
 
-/// Asks each actor from time to time whether it may rest, for ever. One after another: thousands that have become idle
-/// together are in no hurry.
+/// Asks each actor that has done nothing for a while whether it may rest, for ever.
 pub async fn offer_rests(shared: Arc<Shared>) {
     loop {
-        for key in shared.rests.next_due().await {
-            shared.ask_to_go(&key).await;
-        }
+        let due = shared.rests.next_due().await;
+        stream::iter(due).for_each_concurrent(ASKED_AT_ONCE, |key| shared.ask_to_go(key)).await;
+        shared.directory.give_back();
     }
 }

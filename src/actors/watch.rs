@@ -10,18 +10,16 @@ use actix::fut::ActorFutureExt;
 use actix::prelude::SendError;
 use actix::{Actor, ActorContext, AsyncContext, Context, Handler, Recipient, WrapFuture};
 use futures::StreamExt as _;
-use kube::core::DynamicObject;
-use kube::discovery::ApiResource;
 use kube::runtime::watcher::{self, Event};
 use solar_core::backoff;
 use solar_core::object::{Meta, ObjectName};
-use solar_core::routes::Routed;
+use solar_core::routes::{Concerned, Routed};
 use solar_core::target::EventOrder;
 use tokio::time::Instant;
 
 use super::supervision;
 use super::system::Shared;
-use crate::adapters::kubernetes::{Namespaced, Regarding, WatchBackoff, kind_name};
+use crate::adapters::kubernetes::{Namespaced, Regarding, Seen, WatchBackoff, kind_name};
 use crate::messages::object::Cause;
 use crate::messages::root::{CriticalPartDied, KindSynced};
 use crate::messages::watch::{StartWatching, StopWatching};
@@ -175,23 +173,24 @@ impl Stream {
     {
         let kind = kind_name::<K>();
         let shared = &self.shared;
-        // Objects are decoded one by one: one that is not as it should be must not blind the controller for its kind.
-        let resource = ApiResource::erase::<K>(&());
         let api = match self.scope.as_deref() {
-            None => kube::Api::<DynamicObject>::all_with(shared.api.client(), &resource),
-            Some(namespace) => kube::Api::namespaced_with(shared.api.client(), namespace, &resource),
+            None => kube::Api::<Seen<K, R>>::all(shared.api.client()),
+            Some(namespace) => kube::Api::namespaced(shared.api.client(), namespace),
         };
         // The watcher begins every list with an event, also one that fails: only what was heard ends the waits.
         let mut backoff = WatchBackoff::new(shared.rng(&self.rng_name(kind)));
         let mut events = pin!(watcher::watcher(api, watcher::Config::default().page_size(500)));
         let mut listed: Option<BTreeSet<ObjectName>> = None;
         let mut refused = false;
+        // Those whom a list concerns are woken at its end: what is kept for long and what an awake actor needs do not lie
+        // among each other in memory then, and what the actors leave can be given back when they rest.
+        let mut concerned = Concerned::new();
         while let Some(event) = events.next().await {
             match event {
                 Ok(Event::Init) => listed = Some(BTreeSet::new()),
                 Ok(Event::InitApply(object)) => {
                     let name = name_of(&object);
-                    self.take_in::<K, R>(object, false);
+                    concerned.extend(self.take_in(object, false));
                     if let Some(listed) = &mut listed {
                         // The record's own, where there is one: of a long list every name would be there twice.
                         let record = R::table(&shared.cache.read()).get(&name).cloned();
@@ -202,22 +201,23 @@ impl Stream {
                     refused = false;
                     backoff.reset();
                     if let Some(listed) = listed.take() {
-                        let concerned = shared.cache.sweep::<R>(self.scope.as_deref(), &listed);
-                        shared.wake_all(&concerned, Cause::Change);
+                        concerned.extend(shared.cache.sweep::<R>(self.scope.as_deref(), &listed));
                     }
+                    shared.wake_all(&std::mem::take(&mut concerned), Cause::Change);
                     if self.scopes.listed(self.scope.as_ref()) && !tell_root(&self.root, kind).await {
                         return;
                     }
                 }
                 Ok(Event::Apply(object)) => {
                     backoff.reset();
-                    self.take_in::<K, R>(object, true);
+                    shared.wake_all(&self.take_in(object, true), Cause::Change);
                 }
                 Ok(Event::Delete(object)) => {
                     backoff.reset();
                     shared.wake_all(&shared.cache.remove::<R>(&name_of(&object)), Cause::Change);
                 }
                 Err(error) => {
+                    shared.wake_all(&std::mem::take(&mut concerned), Cause::Change);
                     self.interrupted::<K>(&error, &mut refused);
                     tokio::time::sleep(backoff.wait()).await;
                 }
@@ -225,33 +225,35 @@ impl Stream {
         }
     }
 
-    /// Keeps what the object says, and wakes whom it concerns. One that cannot be read is left out, as it was known before,
-    /// and named.
-    fn take_in<K, R>(&self, object: DynamicObject, live: bool)
+    /// Keeps what the object says, and answers whom it concerns. One that cannot be read is left out, as it was known
+    /// before, and named.
+    fn take_in<K, R>(&self, object: Seen<K, R>, live: bool) -> Concerned
     where
         K: Namespaced,
         R: Routed + for<'a> From<&'a K>,
     {
         let kind = kind_name::<K>();
-        let meta = Meta::of(&object.metadata);
-        match object.try_parse::<K>() {
-            Ok(object) => {
+        match object.record {
+            Ok(record) => {
                 // What is seen while another process leads was seen by that one.
                 let leads = self.shared.leads();
-                let (concerned, keeper) = self.shared.cache.apply(R::from(&object), live && leads);
+                let (concerned, keeper) = self.shared.cache.apply(record, live && leads);
                 if let Some(keeper) = keeper.filter(|keeper| leads && !concerned.contains(keeper)) {
-                    self.shared.tell_of_status(&keeper, &meta.resource_version);
+                    let version = object.meta.resource_version.as_deref().unwrap_or_default();
+                    self.shared.tell_of_status(&keeper, version);
                 }
-                self.shared.wake_all(&concerned, Cause::Change);
+                concerned
             }
             Err(error) => {
                 metrics::counter!("solar_unreadable_objects_total", "kind" => kind).increment(1);
-                let (name, error) = (&meta.name, parse_fault(&error));
+                let meta = Meta::of(&object.meta);
+                let name = &meta.name;
                 tracing::warn!(kind, %name, %error, "an object cannot be read and is left out: correct or delete it");
                 let note =
                     format!("this object cannot be read and is left out: {error}: correct or delete it");
                 let order = EventOrder { warning: true, reason: "Unreadable", note };
                 self.shared.events.emit(Regarding::new(kind, &meta), order);
+                Concerned::new()
             }
         }
     }
@@ -291,14 +293,9 @@ async fn tell_root(root: &Recipient<KindSynced>, kind: &'static str) -> bool {
     }
 }
 
-fn name_of(object: &DynamicObject) -> ObjectName {
+fn name_of<K, R>(object: &Seen<K, R>) -> ObjectName {
     let text = |field: &Option<String>| field.clone().unwrap_or_default();
-    ObjectName::new(text(&object.metadata.namespace), text(&object.metadata.name))
-}
-
-/// What is wrong with an object that cannot be read, without the words that are the same for all.
-fn parse_fault(error: &(dyn std::error::Error + 'static)) -> String {
-    error.source().map_or_else(|| error.to_string(), ToString::to_string)
+    ObjectName::new(text(&object.meta.namespace), text(&object.meta.name))
 }
 
 fn describe(error: &(dyn std::error::Error + 'static)) -> String {

@@ -6,6 +6,7 @@
 use std::borrow::Borrow;
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::fmt::Debug;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
@@ -360,7 +361,7 @@ impl Strays {
 }
 
 /// Gives the table of a record's kind, so that code can be generic over kinds.
-pub trait Kept: Record + Sized + sealed::Written {
+pub trait Kept: Record + Clone + Debug + sealed::Written {
     /// The kind's table in `world`.
     fn table(world: &World) -> &Table<Self>;
 }

@@ -11,6 +11,7 @@ mod lease;
 mod patch;
 mod payloads;
 mod requests;
+mod seen;
 
 pub use api::{Api, Expect, Namespaced, kind_name};
 pub use backoff::WatchBackoff;
@@ -23,3 +24,4 @@ pub use lease::{Candidacy, Elector, LeaseName, Taken};
 pub use patch::{add_finalizer, merge_difference, remove_finalizer};
 pub use payloads::{PayloadError, Payloads};
 pub use requests::{CountRequests, Counted};
+pub use seen::Seen;
