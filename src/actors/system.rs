@@ -92,7 +92,7 @@ impl Default for Options {
                 interval: Duration::from_secs(300),
                 grace: Duration::from_secs(900),
             },
-            rest_after: std::env::var("REST").ok().and_then(|s| s.parse().ok()).map_or(Duration::from_secs(10), Duration::from_millis),
+            rest_after: Duration::from_secs(10),
             actor_threads: 0,
             seed: 0,
         }

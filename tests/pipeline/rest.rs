@@ -28,7 +28,7 @@ fn actors_of_what_is_ready_rest_and_the_next_change_finds_its_way() {
         let sim = ready().await;
         assert!(!awake(&sim).is_empty());
         pass(2 * rest_after(&sim)).await;
-        assert_eq!(awake(&sim), BTreeSet::new(), "a minute without work is enough");
+        assert_eq!(awake(&sim), BTreeSet::new(), "a while without work is enough");
 
         let traffic = |sim: &Simulation| {
             let requests = sim.server.requests();
