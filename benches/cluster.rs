@@ -40,7 +40,7 @@ const RELEASES: [(&str, &str); 3] =
 /// As many requests at once as the controller makes by default.
 const AT_ONCE: usize = 50;
 /// How long it is watched whether anything happens at rest: until the actors, too, have gone to rest.
-const REST: Duration = Duration::from_secs(80);
+const REST: Duration = Duration::from_secs(30);
 
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
@@ -87,7 +87,8 @@ fn total(program: &Program, name: &str) -> f64 {
 fn is_at_rest(program: &Program) -> bool {
     let states = counted(program, "solar_actors{", &["state"]);
     let all: f64 = states.values().sum();
-    all > 0.0 && states.get("idle").is_some_and(|idle| (idle - all).abs() < 0.5)
+    let idle = states.get("idle").copied().unwrap_or_default();
+    total(program, "solar_reconciles_total{") > 0.5 && (idle - all).abs() < 0.5
 }
 
 /// Waits until all actors are idle and stay so for a second.
@@ -290,7 +291,7 @@ fn run(kind: Kind, targets: usize) {
     say("  writes among them", format!("{:.0}", writes(&program)));
     let (api, cpu) = (counted(&program, API, &["verb"]), spent(&program).0);
     world.pause(REST);
-    say("at rest for 80 s: API requests", since(&counted(&program, API, &["verb"]), &api));
+    say("at rest for 30 s: API requests", since(&counted(&program, API, &["verb"]), &api));
     say(
         "  CPU, ms, and resident, MiB",
         format!("{:.0} {:.0}", (spent(&program).0 - cpu) * 1e3, spent(&program).1),

@@ -147,7 +147,7 @@ async fn check(pass: &Pass<ComponentVersionKind>) -> Result<Option<Duration>, Pa
             Step::Write(status) => write_status(pass, &version, &status).await?,
         }
     }
-    Err(PassError::Other(format!("more than {MOST_STEPS} steps without an end")))
+    Err(PassError::Endless(MOST_STEPS))
 }
 
 async fn write_status(

@@ -130,12 +130,17 @@ pub enum PassError {
     /// The pass's task has no result.
     #[error("the pass {0}")]
     Died(#[from] Died),
-    /// Anything else, in one sentence.
-    #[error("{0}")]
-    Other(String),
+    /// The plan did not come to an end.
+    #[error("more than {0} steps without an end")]
+    Endless(usize),
 }
 
 impl PassError {
+    /// Whether this program itself is at fault.
+    fn is_fault(&self) -> bool {
+        matches!(self, Self::Died(Died::Panicked(_)) | Self::Endless(_))
+    }
+
     /// Whether it is a normal part of working beside others: retried soon and without a word.
     fn is_quiet(&self) -> bool {
         match self {
@@ -144,7 +149,7 @@ impl PassError {
                 error.problem.is_quiet() || error.problem == Problem::NotFound
             }
             Self::Undelivered { .. } | Self::Outdated(_) | Self::Payload(PayloadError::Gone(_)) => true,
-            Self::Died(_) | Self::Other(_) => false,
+            Self::Died(_) | Self::Endless(_) => false,
         }
     }
 
@@ -201,7 +206,7 @@ impl PassError {
             Self::Undelivered { .. } => "undelivered",
             Self::Outdated(_) => "outdated",
             Self::Died(_) => "died",
-            Self::Other(_) => "other",
+            Self::Endless(_) => "endless",
         }
     }
 }
@@ -349,6 +354,9 @@ struct Left<R: Reconcile> {
     memory: Arc<Mutex<R::Memory>>,
     // Waits in a row, each by an actor of its own, are to be jittered differently.
     rng: fastrand::Rng,
+    /// What the watch has shown of the status, while it is behind the actor's own writes: the next one must not take them
+    /// for somebody else's.
+    status: Option<Box<ShownStatus>>,
 }
 
 /// What is known of an actor's mail outside its mailbox.
@@ -421,7 +429,8 @@ impl<R: Reconcile> ObjectAddr for Handle<R> {
     fn ask_to_go(&self) -> BoxFuture<'static, Departure> {
         let asked = self.addr.send(AskToGo);
         // An actor that has ended is gone already.
-        Box::pin(async move { asked.await.unwrap_or(Departure::Ends) })
+        // One that has died is not one that has nothing left to do: whoever speaks to it next finds out.
+        Box::pin(async move { asked.await.unwrap_or(Departure::Stays) })
     }
 
     fn snapshot(&self) -> BoxFuture<'static, Option<Snapshot>> {
@@ -436,16 +445,20 @@ impl<R: Reconcile> ObjectAddr for Handle<R> {
 
 /// Makes the actor of `key` on its arbiter, under a supervisor.
 pub fn start<R: Reconcile>(shared: &Arc<Shared>, key: &ActorKey, origin: Origin) -> Arc<dyn ObjectAddr> {
-    let mail = Arc::new(Mail::default());
     let restarted = matches!(origin, Origin::Death);
     let left = match &origin {
         Origin::Rest(left) => left.downcast_ref::<Left<R>>(),
         Origin::New | Origin::Death => None,
     };
-    let (memory, rng) = match left {
-        Some(Left { memory, rng }) => (memory.clone(), rng.clone()),
-        None => (Arc::new(Mutex::new(R::memory(shared, restarted))), shared.rng(&key.to_string())),
+    let (memory, rng, status) = match left {
+        Some(Left { memory, rng, status }) => (memory.clone(), rng.clone(), status.clone()),
+        None => (Arc::new(Mutex::new(R::memory(shared, restarted))), shared.rng(&key.to_string()), None),
     };
+    let mail = Mail {
+        status: Mutex::new(status.map_or_else(Default::default, |status| *status)),
+        ..Mail::default()
+    };
+    let mail = Arc::new(mail);
     let actor = ObjectActor::<R> {
         key: key.clone(),
         shared: shared.clone(),
@@ -509,6 +522,7 @@ impl<R: Reconcile> ObjectActor<R> {
         });
         if let Some(Err(message)) = handled {
             tracing::error!(actor = %self.key, message, "an actor panicked and starts again");
+            self.shared.note_fault(&self.key, &message);
             self.last_error = Some(format!("panicked: {message}"));
             self.start_again();
         }
@@ -719,13 +733,22 @@ impl<R: Reconcile> ObjectActor<R> {
         if R::is_dispensable(&self.shared, &self.key.object, &mut lock(&self.memory)) {
             Departure::Ends
         } else {
-            Departure::Rests(Arc::new(Left::<R> { memory: self.memory.clone(), rng: self.rng.clone() }))
+            let status = lock(&self.mail.status);
+            let status = status.is_behind().then(|| Box::new(status.clone()));
+            Departure::Rests(Arc::new(Left::<R> {
+                memory: self.memory.clone(),
+                rng: self.rng.clone(),
+                status,
+            }))
         }
     }
 
     fn failed(&mut self, error: &PassError) {
         Self::count(error.label());
         self.last_error = Some(error.to_string());
+        if error.is_fault() {
+            self.shared.note_fault(&self.key, error);
+        }
         let wait = if error.is_quiet() && self.failures < QUIET_RETRIES {
             self.failures += 1;
             tracing::debug!(actor = %self.key, %error, "a pass is tried again");
@@ -868,8 +891,15 @@ impl<R: Reconcile> Handler<GateOpened> for ObjectActor<R> {
 impl<R: Reconcile> Handler<AskToGo> for ObjectActor<R> {
     type Result = Departure;
 
-    fn handle(&mut self, _: AskToGo, _: &mut Context<Self>) -> Departure {
-        self.departure()
+    fn handle(&mut self, _: AskToGo, ctx: &mut Context<Self>) -> Departure {
+        let mut departure = Departure::Stays;
+        self.guarded(ctx, "whether it may go", |actor, _| {
+            // A wake that found the mailbox full has left nothing but the mark.
+            if !actor.mail.woken.load(Ordering::Acquire) {
+                departure = actor.departure();
+            }
+        });
+        departure
     }
 }
 

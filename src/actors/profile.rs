@@ -139,7 +139,7 @@ async fn has_bindings(pass: &Pass<ProfileKind>, profile: &ProfileRecord) -> Resu
     // Not by the Release that it names now: bindings of one that it named before may be left.
     let bindings = pass.shared.api.list_in::<ReleaseBinding>(&pass.name.namespace).await?;
     let owned = bindings.iter().any(|binding| {
-        let mut owners = binding.metadata.owner_references.iter().flatten();
+        let mut owners = binding.meta.owner_references.iter().flatten();
         owners.any(|owner| *owner.uid == *profile.meta.uid)
     });
     if owned {

@@ -30,7 +30,7 @@ use super::finalizers::protect;
 use super::object::{Pass, PassError, Reconcile};
 use super::references::refer_to_registry;
 use super::system::Shared;
-use crate::adapters::kubernetes::{ApiError, Expect, Problem, add_finalizer, remove_finalizer};
+use crate::adapters::kubernetes::{ApiError, Expect, Listed, Problem, add_finalizer, remove_finalizer};
 use crate::adapters::oci::UntagProgress;
 use crate::messages::render_artifact::{ArtifactRequest, OpenTicket};
 pub use errands::{CleanupFailure, Finding};
@@ -182,7 +182,7 @@ async fn settle(pass: &mut Pass<RenderArtifactKind>) -> Result<Option<Duration>,
             step => perform(pass, step).await?,
         }
     }
-    Err(PassError::Other(format!("more than {MOST_STEPS} steps without an end")))
+    Err(PassError::Endless(MOST_STEPS))
 }
 
 /// Holds the Registry whose credentials will delete the tag. One that the artifact may not use is not held.
@@ -254,12 +254,12 @@ async fn perform(pass: &mut Pass<RenderArtifactKind>, step: ArtifactStep) -> Res
     let Some(artifact) = known(pass) else {
         return match step {
             ArtifactStep::CheckOwner(binding) => check_owner(pass, &binding).await,
-            _ => read(pass).await,
+            _ => read(pass).await.map(drop),
         };
     };
     match step {
         ArtifactStep::Wait(_) => Ok(()),
-        ArtifactStep::Read => read(pass).await,
+        ArtifactStep::Read => confirm(pass).await,
         ArtifactStep::CheckOwner(binding) => check_owner(pass, &binding).await,
         ArtifactStep::Repin(registry) => repin(pass, &registry).await,
         ArtifactStep::AddFinalizer => {
@@ -324,8 +324,16 @@ async fn stays(pass: &Pass<RenderArtifactKind>, name: &ObjectName) -> Result<boo
     Ok(!bindings_of(&pass.shared, name).await?.is_empty())
 }
 
-/// Reads artifact and bindings by API and keeps what is found.
-async fn read(pass: &Pass<RenderArtifactKind>) -> Result<(), PassError> {
+/// As [`read`], for whoever lets the artifact go where nobody holds it: a binding that cannot be read is somebody's.
+async fn confirm(pass: &Pass<RenderArtifactKind>) -> Result<(), PassError> {
+    match read(pass).await? {
+        Some(unreadable) if !pass.memory().core.confirmed => Err(unreadable.into()),
+        _ => Ok(()),
+    }
+}
+
+/// Reads artifact and bindings by API and keeps what is found. Answers what is wrong with a binding that cannot be read.
+async fn read(pass: &Pass<RenderArtifactKind>) -> Result<Option<ApiError>, PassError> {
     let (known, bound) =
         look(pass, |view, _| (view.artifact.clone(), view.bindings.values().cloned().collect::<Vec<_>>()));
     let artifact = pass.shared.api.get::<RenderArtifact>(&pass.name).await?;
@@ -335,24 +343,32 @@ async fn read(pass: &Pass<RenderArtifactKind>) -> Result<(), PassError> {
         (None, Some(known)) => keep_or_forget_artifact(pass, None, &known.meta.uid),
         (None, None) => pass.memory().core.own_artifact = None,
     }
-    for binding in &bindings {
-        keep_binding(pass, binding);
-    }
-    let listed = |name: &str| bindings.iter().any(|binding| binding.metadata.name.as_deref() == Some(name));
+    let listed = |name: &str| bindings.iter().any(|binding| binding.meta.name.as_deref() == Some(name));
     for binding in bound.iter().filter(|binding| !listed(&binding.meta.name.name)) {
         forget_binding(pass, binding);
     }
+    let mut readable = 0;
+    let mut unreadable = None;
+    for binding in bindings {
+        match binding.whole() {
+            Ok(binding) => {
+                keep_binding(pass, &binding);
+                readable += 1;
+            }
+            Err(error) => unreadable = Some(error),
+        }
+    }
     let mut memory = pass.memory();
     memory.core.trusted = true;
-    memory.core.confirmed = true;
-    Ok(())
+    memory.core.confirmed = unreadable.is_none() || readable > 0;
+    Ok(unreadable)
 }
 
 /// The bindings of `artifact`, by API read.
-async fn bindings_of(shared: &Shared, artifact: &ObjectName) -> Result<Vec<RenderBinding>, ApiError> {
+async fn bindings_of(shared: &Shared, artifact: &ObjectName) -> Result<Vec<Listed<RenderBinding>>, ApiError> {
     shared
         .api
-        .list_by::<RenderBinding>(Some(&artifact.namespace), "spec.renderArtifactRef.name", &artifact.name)
+        .list_leniently_by(Some(&artifact.namespace), "spec.renderArtifactRef.name", &artifact.name)
         .await
 }
 
@@ -415,7 +431,7 @@ async fn finish(pass: &Pass<RenderArtifactKind>, artifact: &RenderArtifactRecord
         Err(error) => return Err(error.into()),
     }
     if let Some(binding) = bindings.first() {
-        let name = binding.metadata.name.as_deref().unwrap_or_default();
+        let name = binding.meta.name.as_deref().unwrap_or_default();
         let note = format!(
             "RenderBinding {name} appeared while the tag was deleted; its owner pushes the chart again"
         );

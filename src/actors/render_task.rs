@@ -90,7 +90,7 @@ impl Reconcile for RenderTaskKind {
                 TaskStep::Submit => submit(pass, &task),
             }
         }
-        Err(PassError::Other(format!("more than {MOST_STEPS} steps without an end")))
+        Err(PassError::Endless(MOST_STEPS))
     }
 
     fn is_done(shared: &Shared, name: &ObjectName, memory: &Memory) -> bool {

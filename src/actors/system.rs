@@ -174,6 +174,9 @@ pub struct Shared {
     pub timers: TimerQueue,
     /// When actors that have done nothing for a while may go.
     pub rests: TimerQueue,
+    /// The first fault of this program itself that was caught, for whoever must not overlook it: it is tried again, and
+    /// an actor may rest afterwards.
+    pub fault: OnceLock<String>,
     /// Bounds looks and clean-ups, which wait for registries.
     pub errands: ErrandSlots,
     /// Passes at once.
@@ -234,6 +237,7 @@ impl Shared {
             directory,
             timers: TimerQueue::default(),
             rests: TimerQueue::default(),
+            fault: OnceLock::new(),
             errands,
             arbiters,
             term,
@@ -279,6 +283,12 @@ impl Shared {
         if !self.directory.let_go(&key, asked.await) {
             self.put_off_rest(&key);
         }
+    }
+
+    /// Notes that `who` met a fault of this program itself.
+    pub(super) fn note_fault(&self, who: &dyn std::fmt::Display, fault: &dyn std::fmt::Display) {
+        // Later ones may follow from the first.
+        let _ = self.fault.set(format!("{who}: {fault}"));
     }
 
     /// The actor of `key` is asked whether it may rest when it has had time enough to do nothing.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use kube::Resource as _;
 use kube::api::ObjectMeta;
-use serde_json::json;
+use serde_json::{Value, json};
 use solar_api::names::{REGISTRY_REF_FINALIZER, RENDER_REQUEST_ANNOTATION, TARGET_FINALIZER};
 use solar_api::{
     BootstrapConfig, BootstrapInput, ComponentVersion, LocalReference, Registry, Release, ReleaseConfig,
@@ -39,6 +39,9 @@ use crate::messages::render_artifact::ArtifactRequest;
 
 /// How long an answer is waited for, and an own deed believed that the watch does not show yet.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Maps and lists inside each other in the spec of a task: a RenderTask in an answer of the API server has to be readable.
+const MOST_LEVELS: usize = 120;
 
 /// Targets.
 pub struct TargetKind;
@@ -634,6 +637,20 @@ fn spec(
     }
 }
 
+/// Whether `spec` has more than `levels` maps and lists inside each other.
+fn nests_deeper(spec: &RenderTaskSpec, levels: usize) -> bool {
+    fn deeper(value: &Value, levels: usize) -> bool {
+        let mut inner: Box<dyn Iterator<Item = &Value>> = match value {
+            Value::Array(items) => Box::new(items.iter()),
+            Value::Object(fields) => Box::new(fields.values()),
+            _ => return false,
+        };
+        levels == 0 || inner.any(|value| deeper(value, levels - 1))
+    }
+    // The types of solar-api always serialize.
+    serde_json::to_value(spec).is_ok_and(|spec| deeper(&spec, levels))
+}
+
 async fn create_task(
     pass: &Pass<TargetKind>,
     target: &TargetRecord,
@@ -655,6 +672,14 @@ async fn create_task(
         spec,
         status: None,
     };
+    if nests_deeper(&task.spec, MOST_LEVELS) {
+        let problem = Problem::Invalid(format!(
+            "spec nests deeper than {MOST_LEVELS} levels: spec.values of the Release or spec.userdata of the Target has \
+             to be flatter"
+        ));
+        let name = pass.name.sibling(name.clone()).to_string();
+        return Err(ApiError { verb: "create", kind: "RenderTask", name, problem }.into());
+    }
     match pass.shared.api.create(&task).await {
         Ok(created) => {
             pass.shared.payloads.keep(created);

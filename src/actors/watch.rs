@@ -156,6 +156,25 @@ where
     }
 }
 
+/// Those whom the objects of a list concern. They are woken however the list ends: the next one tells nothing new of what
+/// is in the cache already.
+struct Unwoken<'a> {
+    shared: &'a Arc<Shared>,
+    keys: Concerned,
+}
+
+impl Unwoken<'_> {
+    fn wake(&mut self) {
+        self.shared.wake_all(&std::mem::take(&mut self.keys), Cause::Change);
+    }
+}
+
+impl Drop for Unwoken<'_> {
+    fn drop(&mut self) {
+        self.wake();
+    }
+}
+
 /// One stream of events: a kind in one namespace, or in all.
 struct Stream {
     shared: Arc<Shared>,
@@ -184,13 +203,13 @@ impl Stream {
         let mut refused = false;
         // Those whom a list concerns are woken at its end: what is kept for long and what an awake actor needs do not lie
         // among each other in memory then, and what the actors leave can be given back when they rest.
-        let mut concerned = Concerned::new();
+        let mut concerned = Unwoken { shared, keys: Concerned::new() };
         while let Some(event) = events.next().await {
             match event {
                 Ok(Event::Init) => listed = Some(BTreeSet::new()),
                 Ok(Event::InitApply(object)) => {
                     let name = name_of(&object);
-                    concerned.extend(self.take_in(object, false));
+                    concerned.keys.extend(self.take_in(object, false));
                     if let Some(listed) = &mut listed {
                         // The record's own, where there is one: of a long list every name would be there twice.
                         let record = R::table(&shared.cache.read()).get(&name).cloned();
@@ -201,9 +220,9 @@ impl Stream {
                     refused = false;
                     backoff.reset();
                     if let Some(listed) = listed.take() {
-                        concerned.extend(shared.cache.sweep::<R>(self.scope.as_deref(), &listed));
+                        concerned.keys.extend(shared.cache.sweep::<R>(self.scope.as_deref(), &listed));
                     }
-                    shared.wake_all(&std::mem::take(&mut concerned), Cause::Change);
+                    concerned.wake();
                     if self.scopes.listed(self.scope.as_ref()) && !tell_root(&self.root, kind).await {
                         return;
                     }
@@ -217,7 +236,7 @@ impl Stream {
                     shared.wake_all(&shared.cache.remove::<R>(&name_of(&object)), Cause::Change);
                 }
                 Err(error) => {
-                    shared.wake_all(&std::mem::take(&mut concerned), Cause::Change);
+                    concerned.wake();
                     self.interrupted::<K>(&error, &mut refused);
                     tokio::time::sleep(backoff.wait()).await;
                 }

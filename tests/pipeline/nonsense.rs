@@ -287,6 +287,104 @@ fn an_object_with_an_unknown_value_or_a_missing_field_gets_a_warning_and_its_nei
 }
 
 #[test]
+fn a_binding_that_cannot_be_read_holds_its_artifact_and_nothing_else() {
+    on_paused_time(|| async {
+        let sim = without_rules(&["RenderBinding"]);
+        install_platform(&sim);
+        install_target(&sim, "one", "charts");
+        sim.until("the Target is ready", |sim| is_ready(sim, "one")).await;
+        let artifact = sim.server.objects("RenderArtifact").find(|it| it["spec"]["repository"] == RELEASE);
+        let artifact = artifact.unwrap()["metadata"]["name"].as_str().unwrap().to_owned();
+        let spec = json!({ "renderArtifactRef": { "name": artifact }, "ownerKind": "Target" });
+        sim.server.install(object("RenderBinding", "fleet", "strange", spec)).unwrap();
+        sim.until("a Warning", |sim| unreadable(sim, "strange").is_some()).await;
+
+        install_target(&sim, "two", "charts");
+        sim.until("another Target shares the chart", |sim| is_ready(sim, "two")).await;
+        for target in ["one", "two"] {
+            delete_target(&sim, target).await;
+        }
+        sim.until("the Targets go", |sim| sim.server.count("Target") == 0).await;
+        let requests = sim.server.request_count();
+        pass(WHILE).await;
+        let cost = sim.server.request_count() - requests;
+        assert!(cost < FEW, "{cost} requests in an hour");
+        assert!(
+            sim.tags().iter().any(|tag| tag.starts_with(RELEASE)),
+            "somebody's holds it: {:?}",
+            sim.tags()
+        );
+
+        sim.delete(&format!("{HERE}/renderbindings/strange")).await;
+        until_all_gone(&sim).await;
+        sim.shut_down().await;
+    });
+}
+
+#[test]
+fn a_binding_that_cannot_be_read_keeps_no_profile_from_going() {
+    on_paused_time(|| async {
+        let sim = without_rules(&["ReleaseBinding"]);
+        install_platform(&sim);
+        install_target(&sim, "one", "charts");
+        sim.server.install(object("ReleaseBinding", "fleet", "strange", json!({ "targetRef": {} }))).unwrap();
+        let spec = json!({ "releaseRef": { "name": "web" }, "targetSelector": {} });
+        sim.server.install(object("Profile", "fleet", "all", spec)).unwrap();
+        sim.until("the Profile binds", |sim| sim.server.count("ReleaseBinding") == 3).await;
+        sim.delete(&format!("{HERE}/profiles/all")).await;
+        sim.until("it goes with its binding", |sim| {
+            sim.server.count("Profile") == 0 && sim.server.count("ReleaseBinding") == 2
+        })
+        .await;
+        sim.shut_down().await;
+    });
+}
+
+#[test]
+fn a_release_that_cannot_be_read_keeps_its_version_until_it_is_gone() {
+    on_paused_time(|| async {
+        let sim = without_rules(&["Release"]);
+        install_platform(&sim);
+        install_target(&sim, "one", "charts");
+        sim.until("the Target is ready", |sim| is_ready(sim, "one")).await;
+        let spec = json!({ "componentVersionRef": { "name": "web-1" }, "priority": "high" });
+        sim.server.install(object("Release", "fleet", "strange", spec)).unwrap();
+        delete_target(&sim, "one").await;
+        until_all_gone(&sim).await;
+        sim.delete(&format!("{HERE}/releases/web")).await;
+        sim.delete(&format!("{HERE}/componentversions/web-1")).await;
+        let held = |sim: &Simulation| sim.server.get_object("ComponentVersion", "fleet", "web-1").is_some();
+        pass(WHILE).await;
+        assert!(held(&sim), "who cannot be read may need it");
+        sim.delete(&format!("{HERE}/releases/strange")).await;
+        sim.until("the version goes", |sim| !held(sim)).await;
+        sim.shut_down().await;
+    });
+}
+
+#[test]
+fn values_that_nest_too_deeply_for_a_task_are_said_and_the_neighbours_go_on() {
+    on_paused_time(|| async {
+        let sim = beside(|object| {
+            if is(object, "Release") {
+                object["spec"]["values"] = (0..121).fold(json!(1), |inner, _| json!({ "a": inner }));
+            }
+        })
+        .await;
+        sim.until("it is said", |sim| {
+            says(sim, "bad", "ReleasesRendered").starts_with("False ReleaseFailed")
+        })
+        .await;
+        let said = says(&sim, "bad", "ReleasesRendered");
+        assert!(said.contains("nests deeper than 120 levels") && said.contains("spec.values"), "{said}");
+        assert_the_neighbour_goes_on(&sim, "deep").await;
+        sim.patch("releases", "fleet", "bad", json!({ "spec": { "values": { "a": 1 } } })).await;
+        sim.until("it follows once it is flatter", |sim| is_ready(sim, "bad")).await;
+        sim.shut_down().await;
+    });
+}
+
+#[test]
 fn empty_texts_where_names_belong_are_said_and_the_neighbours_go_on() {
     // The object, the text in it, and how the Target's Ready begins: what it lacks and where, or that it lacks nothing.
     let rows = [

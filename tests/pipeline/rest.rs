@@ -92,7 +92,7 @@ fn who_is_spoken_to_while_it_is_asked_to_go_stays_and_hears_it() {
             let actor = directory.find(&target).expect("it is there");
             actor.snapshot().await.expect("it answers").passes
         };
-        pass(Duration::from_secs(20)).await;
+        pass(rest_after(&sim) / 2).await;
         let before = passes().await;
         directory.park(&target).expect("it has an actor");
         assert!(directory.park(&target).is_none(), "it is asked once at a time");

@@ -320,7 +320,8 @@ async fn run(case: Case) -> Outcome {
     if case.when == When::Starting {
         injection.arm();
     }
-    let mut options = support::options();
+    // Who is idle is awake.
+    let mut options = support::restless();
     if matches!(case.place, Place::Message(_, "its turn" | "an actor that wants in")) {
         // Only where slots are few somebody waits for a turn.
         options.max_concurrent_reconciles = 1;

@@ -19,6 +19,8 @@ const REMEMBERED: usize = 16;
 pub struct ShownStatus {
     /// The versions that the actor's last writes made, in their order: the last that was shown, and those after it.
     own: Vec<Box<str>>,
+    /// Whether the last of them was not shown yet.
+    is_behind: bool,
     /// The version that was shown last, unless it is known to be an own one, or a pass has begun since.
     unknown: Option<Box<str>>,
 }
@@ -26,7 +28,8 @@ pub struct ShownStatus {
 impl ShownStatus {
     /// The actor itself wrote `version`. The watch may have been faster than the answer.
     pub fn wrote(&mut self, version: &str) {
-        if self.unknown.as_deref() == Some(version) {
+        self.is_behind = self.unknown.as_deref() != Some(version);
+        if !self.is_behind {
             self.unknown = None;
         }
         if self.own.len() == REMEMBERED {
@@ -40,10 +43,16 @@ impl ShownStatus {
         match self.own.iter().position(|own| **own == *version) {
             Some(at) => {
                 self.own.drain(..at);
+                self.is_behind = self.own.len() > 1;
                 self.unknown = None;
             }
             None => self.unknown = Some(version.into()),
         }
+    }
+
+    /// Whether the watch may still show the actor something of its own.
+    pub fn is_behind(&self) -> bool {
+        self.is_behind
     }
 
     /// Whether somebody else may have written what is shown, and no pass has looked at it.

@@ -15,6 +15,7 @@ use tokio::sync::Semaphore;
 
 use super::error::{ApiError, Problem};
 use super::patch::merge_difference;
+use super::seen::{Seen, Whole};
 use crate::adapters::leadership::Leadership;
 
 /// Requests in flight at once. kube speaks HTTP/1.1: each one is a connection.
@@ -62,6 +63,21 @@ impl<K> Namespaced for K where
         + Sync
         + 'static
 {
+}
+
+/// An object of a list.
+pub type Listed<K> = Seen<K, Whole<K>>;
+
+impl<K: Namespaced> Listed<K> {
+    /// The object, where it can be read.
+    pub fn whole(self) -> Result<K, ApiError> {
+        self.record.map(|Whole(object)| object).map_err(|wrong| {
+            let text = |field: Option<String>| field.unwrap_or_default();
+            let name = ObjectName::new(text(self.meta.namespace), text(self.meta.name));
+            let problem = Problem::Unreadable(wrong);
+            ApiError { verb: "list", kind: kind_name::<K>(), name: name.to_string(), problem }
+        })
+    }
 }
 
 /// The API server. Cheap to clone.
@@ -128,35 +144,46 @@ impl Api {
         self.get(name).await
     }
 
-    /// All objects whose `field` is `value`, in `namespace` or everywhere.
+    /// All objects whose `field` is `value`, in `namespace` or everywhere; an error where one of them cannot be read.
     pub async fn list_by<K: Namespaced>(
         &self,
         namespace: Option<&str>,
         field: &str,
         value: &str,
     ) -> Result<Vec<K>, ApiError> {
+        let listed = self.list_leniently_by(namespace, field, value).await?;
+        listed.into_iter().map(Listed::whole).collect()
+    }
+
+    /// As [`Self::list_by`], for whoever can do something about those that cannot be read.
+    pub async fn list_leniently_by<K: Namespaced>(
+        &self,
+        namespace: Option<&str>,
+        field: &str,
+        value: &str,
+    ) -> Result<Vec<Listed<K>>, ApiError> {
         let api = match namespace {
-            Some(namespace) => kube::Api::<K>::namespaced(self.client.clone(), namespace),
-            None => kube::Api::<K>::all(self.client.clone()),
+            Some(namespace) => kube::Api::namespaced(self.client.clone(), namespace),
+            None => kube::Api::all(self.client.clone()),
         };
         let what = format!("{}/* with {field}={value}", namespace.unwrap_or("*"));
         let params = ListParams::default().fields(&field_selector(field, value));
         self.list(api, params, &what).await
     }
 
-    /// All objects in `namespace`.
-    pub async fn list_in<K: Namespaced>(&self, namespace: &str) -> Result<Vec<K>, ApiError> {
-        let api = kube::Api::<K>::namespaced(self.client.clone(), namespace);
+    /// All objects in `namespace`, also those that cannot be read.
+    pub async fn list_in<K: Namespaced>(&self, namespace: &str) -> Result<Vec<Listed<K>>, ApiError> {
+        let api = kube::Api::namespaced(self.client.clone(), namespace);
         self.list(api, ListParams::default(), &format!("{namespace}/*")).await
     }
 
     /// Page by page.
     async fn list<K: Namespaced>(
         &self,
-        api: kube::Api<K>,
+        api: kube::Api<Listed<K>>,
         params: ListParams,
         what: &str,
-    ) -> Result<Vec<K>, ApiError> {
+    ) -> Result<Vec<Listed<K>>, ApiError> {
         let mut params = params.limit(PAGE);
         let mut found = Vec::new();
         loop {

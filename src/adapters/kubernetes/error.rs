@@ -61,6 +61,9 @@ pub enum Problem {
     /// This process does not lead any more; what was sent before may still land.
     #[error(transparent)]
     NotLeading(#[from] NotLeading),
+    /// The object is not as its kind should be.
+    #[error("an object that cannot be read: {0}: correct or delete it")]
+    Unreadable(String),
     /// No connection, or a broken answer.
     #[error("{0}")]
     Unreachable(String),
@@ -77,12 +80,22 @@ impl From<kube::Error> for Problem {
     fn from(error: kube::Error) -> Self {
         match error {
             kube::Error::Api(status) => of_status(&status),
+            // What is not JSON does not come from an API server.
+            kube::Error::SerdeError(error) if error.is_data() || nests_too_deeply(&error) => {
+                Self::Unreadable(error.to_string())
+            }
             kube::Error::SerdeError(error) => {
                 Self::Unreachable(format!("an answer that cannot be read: {error}"))
             }
             error => Self::Unreachable(chain(&error)),
         }
     }
+}
+
+/// Whether it is JSON, but deeper than is read.
+pub(super) fn nests_too_deeply(error: &serde_json::Error) -> bool {
+    // The error has no kind that tells.
+    error.to_string().starts_with("recursion limit exceeded")
 }
 
 /// What the API server says of a JSON patch that cannot be applied to the object as it is.

@@ -13,7 +13,7 @@ mod payloads;
 mod requests;
 mod seen;
 
-pub use api::{Api, Expect, Namespaced, kind_name};
+pub use api::{Api, Expect, Listed, Namespaced, kind_name};
 pub use backoff::WatchBackoff;
 pub use cache::Cache;
 pub use client::bounded;
@@ -24,4 +24,4 @@ pub use lease::{Candidacy, Elector, LeaseName, Taken};
 pub use patch::{add_finalizer, merge_difference, remove_finalizer};
 pub use payloads::{PayloadError, Payloads};
 pub use requests::{CountRequests, Counted};
-pub use seen::Seen;
+pub use seen::{Seen, Whole};

@@ -162,6 +162,11 @@ impl ArtifactMemory {
         !self.write_under_way(now) && !self.errand && (!self.terminating_at_start || now >= self.quiet_until)
     }
 
+    /// When nothing can be under way any more, as far as that is a matter of time.
+    pub(super) fn idle_at(&self) -> Option<Moment> {
+        self.under_way_until.max(self.terminating_at_start.then_some(self.quiet_until))
+    }
+
     /// Notes that this actor has made the artifact of `uid`.
     pub fn created(&mut self, uid: &str, now: Moment) {
         self.untouched = (!self.write_under_way(now)).then(|| uid.into());

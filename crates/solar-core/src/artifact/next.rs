@@ -63,7 +63,8 @@ pub fn next(
         return step;
     }
     let step = match &view.artifact {
-        None => ArtifactStep::Wait(None),
+        // Only then its actor has nothing to remember any more.
+        None => ArtifactStep::Wait(memory.idle_at().filter(|at| now < *at)),
         Some(artifact) if artifact.meta.terminating => terminating(world, view, artifact, memory, now),
         Some(artifact) => living(view, artifact, memory, options, now),
     };
