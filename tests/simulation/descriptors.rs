@@ -34,6 +34,20 @@ pub fn digest(component: &str) -> String {
 /// When something was not there: from, and until.
 type Absence = (Timestamp, Option<Timestamp>);
 
+/// The absences as checks can see them: what came and went again between two of them was away all the time.
+fn as_checked(absences: Vec<Absence>) -> Vec<Absence> {
+    let mut seen: Vec<Absence> = Vec::new();
+    for (from, until) in absences {
+        match seen.last_mut() {
+            Some((_, end)) if end.is_some_and(|end| from < end.saturating_add(INTERVAL).unwrap_or(end)) => {
+                *end = until;
+            }
+            _ => seen.push((from, until)),
+        }
+    }
+    seen
+}
+
 /// When each descriptor was not in the registry, and what versions said.
 pub struct Descriptors {
     absent: BTreeMap<&'static str, Vec<Absence>>,
@@ -108,7 +122,7 @@ impl Descriptors {
         if !pended {
             return Some(format!("red without a full grace period before: {before} {after}"));
         }
-        let absences = self.absences(after);
+        let absences = as_checked(self.absences(after));
         let was_absent = absences.iter().any(|(from, until)| {
             enough(*from)
                 && until.is_none_or(|until| until.saturating_add(second).is_ok_and(|until| until >= turned))

@@ -321,10 +321,17 @@ fn is_held(object: &Value, finalizer: &str) -> bool {
     })
 }
 
+/// Whether the task that the artifact names says why its chart is not pushed.
+fn has_failed(world: &World, artifact: &Value) -> bool {
+    let namespace = text(artifact, "/metadata/namespace");
+    let task = world.server.get_object("RenderTask", namespace, text(artifact, "/spec/renderTaskRef"));
+    task.is_some_and(|task| condition(&task, "JobFailed").is_some_and(|it| it["status"] == "True"))
+}
+
 /// The tags of the registries are those that the artifacts state, with the digests that they state. An artifact whose
-/// chart was never pushed states none; one on its way out may hold a tag whose digest was never written, for the process
-/// was killed and no attempt is left, or, where it says why it cannot go, have asked for the deletion of its tag before it
-/// could not any more.
+/// chart was never pushed states none; it may hold a tag whose digest was never written, for the process was killed, where
+/// no attempt follows: it is on its way out, or its task says why there is none. One on its way out that says why it cannot
+/// go may have asked for the deletion of its tag before it could not any more.
 fn tags_are_the_artifacts(world: &World) -> Result<(), String> {
     let mut stated = BTreeSet::new();
     let mut may_be_gone = BTreeSet::new();
@@ -336,11 +343,14 @@ fn tags_are_the_artifacts(world: &World) -> Result<(), String> {
         let cleanup = condition(&artifact, "OCICleanup");
         let is_stuck = is_terminating(&artifact) && cleanup.is_some_and(|it| it["status"] == "False");
         if chart.1.is_empty() {
-            may_be_there.extend(is_terminating(&artifact).then_some(chart.0));
+            let rests = is_terminating(&artifact) || has_failed(world, &artifact);
+            may_be_there.extend(rests.then_some(chart.0));
             continue;
         }
         if is_stuck {
             may_be_gone.insert(chart.clone());
+            // Or what was put in its place, to be deleted by its digest.
+            may_be_there.insert(chart.0.clone());
         }
         stated.insert(chart);
     }
