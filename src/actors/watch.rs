@@ -28,6 +28,9 @@ use crate::messages::watch::{StartWatching, StopWatching};
 const RESTART_LIMIT: u32 = 5;
 /// A loop that ran for so long does not die in a row with the one before.
 const FORGIVEN_AFTER: Duration = Duration::from_secs(300);
+/// Refusals in a row to watch from a version that the API server does not know yet, before everything is listed anew: one
+/// of several servers may be behind the others for a moment.
+const AHEAD_LIMIT: u32 = 3;
 /// How soon the root is told again whose mailbox was full.
 const ROOT_IS_FULL: Duration = Duration::from_millis(50);
 /// First wait before a dead loop is started again.
@@ -198,7 +201,9 @@ impl Stream {
         };
         // The watcher begins every list with an event, also one that fails: only what was heard ends the waits.
         let mut backoff = WatchBackoff::new(shared.rng(&self.rng_name(kind)));
-        let mut events = pin!(watcher::watcher(api, watcher::Config::default().page_size(500)));
+        let watch = || watcher::watcher(api.clone(), watcher::Config::default().page_size(500));
+        let mut events = pin!(watch());
+        let mut ahead = 0;
         let mut listed: Option<BTreeSet<ObjectName>> = None;
         let mut refused = false;
         // Those whom a list concerns are woken at its end: what is kept for long and what an awake actor needs do not lie
@@ -238,6 +243,18 @@ impl Stream {
                 Err(error) => {
                     concerned.wake();
                     self.interrupted::<K>(&error, &mut refused);
+                    ahead = if is_ahead(&error) { ahead + 1 } else { 0 };
+                    if ahead == AHEAD_LIMIT {
+                        // kube would ask for the same version for ever, and what it then showed would have a gap.
+                        let watch_of = of_scope::<K>(self.scope.as_deref());
+                        tracing::warn!(
+                            watch = watch_of,
+                            "the API server knows only an earlier state than was watched, as after a restore from a backup: \
+                             everything is listed anew"
+                        );
+                        events.set(watch());
+                        ahead = 0;
+                    }
                     tokio::time::sleep(backoff.wait()).await;
                 }
             }
@@ -310,6 +327,19 @@ async fn tell_root(root: &Recipient<KindSynced>, kind: &'static str) -> bool {
             Err(SendError::Full(_)) => tokio::time::sleep(ROOT_IS_FULL).await,
         }
     }
+}
+
+/// Whether the API server says that it does not know the version yet from which it is to watch.
+fn is_ahead(error: &watcher::Error) -> bool {
+    let status = match error {
+        watcher::Error::WatchStartFailed(kube::Error::Api(status)) | watcher::Error::WatchError(status) => {
+            status
+        }
+        _ => return false,
+    };
+    let mut causes = status.details.iter().flat_map(|details| &details.causes);
+    causes.any(|cause| cause.reason == "ResourceVersionTooLarge")
+        || status.message.contains("Too large resource version")
 }
 
 fn name_of<K, R>(object: &Seen<K, R>) -> ObjectName {

@@ -374,6 +374,28 @@ fn an_object_that_cannot_be_read_is_left_out_and_the_others_of_its_kind_go_on() 
 }
 
 #[test]
+fn a_watch_that_is_ahead_of_its_api_server_lists_anew() {
+    on_paused_time(|| async {
+        let sim = crate::scene::ready().await;
+        let lists = || sim.server.count_requests(Verb::List, "releases");
+        let before = lists();
+        let behind = ApiFault::status(504, "Timeout", "Timeout: Too large resource version: 9, current: 1");
+        sim.server.add_fault(FaultRule::new(behind).verb(Verb::Watch).resource("releases"));
+        // A watch ends by itself after five minutes.
+        tokio::time::sleep(std::time::Duration::from_secs(600)).await;
+        assert!(lists() > before, "otherwise it would be blind for ever");
+        sim.server.set_faults(FaultPlan::new());
+        sim.patch("releases", "fleet", "web", json!({ "spec": { "values": { "replicaCount": 7 } } })).await;
+        sim.until("a change is seen again", |sim| {
+            let target = sim.server.get_object("Target", "fleet", "one").unwrap();
+            target["status"]["bootstrapVersion"] == 2 && crate::scene::is_ready(sim, "one")
+        })
+        .await;
+        sim.shut_down().await;
+    });
+}
+
+#[test]
 fn a_kind_that_cannot_be_listed_is_asked_for_less_and_less_often() {
     on_paused_time(|| async {
         let (server, store) = crate::support::world();
