@@ -331,11 +331,10 @@ async fn tell_root(root: &Recipient<KindSynced>, kind: &'static str) -> bool {
 
 /// Whether the API server says that it does not know the version yet from which it is to watch.
 fn is_ahead(error: &watcher::Error) -> bool {
-    let status = match error {
-        watcher::Error::WatchStartFailed(kube::Error::Api(status)) | watcher::Error::WatchError(status) => {
-            status
-        }
-        _ => return false,
+    let (watcher::Error::WatchStartFailed(kube::Error::Api(status)) | watcher::Error::WatchError(status)) =
+        error
+    else {
+        return false;
     };
     let mut causes = status.details.iter().flat_map(|details| &details.causes);
     causes.any(|cause| cause.reason == "ResourceVersionTooLarge")
