@@ -428,7 +428,6 @@ impl<R: Reconcile> ObjectAddr for Handle<R> {
 
     fn ask_to_go(&self) -> BoxFuture<'static, Departure> {
         let asked = self.addr.send(AskToGo);
-        // An actor that has ended is gone already.
         // One that has died is not one that has nothing left to do: whoever speaks to it next finds out.
         Box::pin(async move { asked.await.unwrap_or(Departure::Stays) })
     }
@@ -483,6 +482,9 @@ pub fn start<R: Reconcile>(shared: &Arc<Shared>, key: &ActorKey, origin: Origin)
         succeeded_at: Instant::now(),
         gauge: ActorGauge::new(R::KIND.0),
     };
+    if restarted {
+        shared.note_fault(key, &"died");
+    }
     shared.put_off_rest(key);
     let addr = Supervisor::start_in_arbiter(shared.arbiter(key), move |ctx| {
         ctx.set_mailbox_capacity(MAILBOX);
@@ -500,7 +502,7 @@ impl<R: Reconcile> Supervised for ObjectActor<R> {
         // The new context knows nothing of the tasks that the old one waited for: they are ended.
         self.pass_out = false;
         self.errand_out = false;
-        self.start_again();
+        self.start_again("was stopped");
     }
 }
 
@@ -522,9 +524,9 @@ impl<R: Reconcile> ObjectActor<R> {
         });
         if let Some(Err(message)) = handled {
             tracing::error!(actor = %self.key, message, "an actor panicked and starts again");
-            self.shared.note_fault(&self.key, &message);
-            self.last_error = Some(format!("panicked: {message}"));
-            self.start_again();
+            let fault = format!("panicked: {message}");
+            self.start_again(&fault);
+            self.last_error = Some(fault);
         }
         self.gauge.set(self.state());
     }
@@ -541,7 +543,8 @@ impl<R: Reconcile> ObjectActor<R> {
 
     /// Forgets what a message or an answer may have left half done, and looks again after a pause. A pass that runs ends
     /// by itself; requests and memory stay.
-    fn start_again(&mut self) {
+    fn start_again(&mut self, fault: &str) {
+        self.shared.note_fault(&self.key, &fault);
         metrics::counter!("solar_actor_restarts_total", "kind" => R::KIND.0).increment(1);
         self.restarts += 1;
         self.answers.clear();

@@ -640,15 +640,16 @@ fn spec(
 /// Whether `spec` has more than `levels` maps and lists inside each other.
 fn nests_deeper(spec: &RenderTaskSpec, levels: usize) -> bool {
     fn deeper(value: &Value, levels: usize) -> bool {
-        let mut inner: Box<dyn Iterator<Item = &Value>> = match value {
-            Value::Array(items) => Box::new(items.iter()),
-            Value::Object(fields) => Box::new(fields.values()),
-            _ => return false,
-        };
-        levels == 0 || inner.any(|value| deeper(value, levels - 1))
+        match value {
+            Value::Array(items) => levels == 0 || items.iter().any(|value| deeper(value, levels - 1)),
+            Value::Object(fields) => levels == 0 || fields.values().any(|value| deeper(value, levels - 1)),
+            _ => false,
+        }
     }
-    // The types of solar-api always serialize.
-    serde_json::to_value(spec).is_ok_and(|spec| deeper(&spec, levels))
+    // All else is flat. With how many levels each is inside, its own among them.
+    let values = spec.release.iter().map(|release| (&release.values, 3));
+    let userdata = spec.bootstrap.iter().map(|bootstrap| (&bootstrap.input.userdata, 4));
+    values.chain(userdata).any(|(free, inside)| free.values().any(|value| deeper(value, levels - inside)))
 }
 
 async fn create_task(

@@ -213,7 +213,7 @@ impl Stream {
             match event {
                 Ok(Event::Init) => listed = Some(BTreeSet::new()),
                 Ok(Event::InitApply(object)) => {
-                    let name = name_of(&object);
+                    let name = object.name();
                     concerned.keys.extend(self.take_in(object, false));
                     if let Some(listed) = &mut listed {
                         // The record's own, where there is one: of a long list every name would be there twice.
@@ -238,7 +238,7 @@ impl Stream {
                 }
                 Ok(Event::Delete(object)) => {
                     backoff.reset();
-                    shared.wake_all(&shared.cache.remove::<R>(&name_of(&object)), Cause::Change);
+                    shared.wake_all(&shared.cache.remove::<R>(&object.name()), Cause::Change);
                 }
                 Err(error) => {
                     concerned.wake();
@@ -339,11 +339,6 @@ fn is_ahead(error: &watcher::Error) -> bool {
     let mut causes = status.details.iter().flat_map(|details| &details.causes);
     causes.any(|cause| cause.reason == "ResourceVersionTooLarge")
         || status.message.contains("Too large resource version")
-}
-
-fn name_of<K, R>(object: &Seen<K, R>) -> ObjectName {
-    let text = |field: &Option<String>| field.clone().unwrap_or_default();
-    ObjectName::new(text(&object.meta.namespace), text(&object.meta.name))
 }
 
 fn describe(error: &(dyn std::error::Error + 'static)) -> String {

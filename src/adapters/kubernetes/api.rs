@@ -71,9 +71,8 @@ pub type Listed<K> = Seen<K, Whole<K>>;
 impl<K: Namespaced> Listed<K> {
     /// The object, where it can be read.
     pub fn whole(self) -> Result<K, ApiError> {
+        let name = self.name();
         self.record.map(|Whole(object)| object).map_err(|wrong| {
-            let text = |field: Option<String>| field.unwrap_or_default();
-            let name = ObjectName::new(text(self.meta.namespace), text(self.meta.name));
             let problem = Problem::Unreadable(wrong);
             ApiError { verb: "list", kind: kind_name::<K>(), name: name.to_string(), problem }
         })

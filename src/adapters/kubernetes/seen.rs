@@ -11,6 +11,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use serde_json::value::RawValue;
+use solar_core::object::ObjectName;
 
 use super::api::Namespaced;
 use super::error::nests_too_deeply;
@@ -29,6 +30,14 @@ pub struct Seen<K, R> {
     /// The record, or what is wrong.
     pub record: Result<R, String>,
     of: PhantomData<fn(K) -> R>,
+}
+
+impl<K, R> Seen<K, R> {
+    /// The object's name.
+    pub fn name(&self) -> ObjectName {
+        let text = |field: &Option<String>| field.clone().unwrap_or_default();
+        ObjectName::new(text(&self.meta.namespace), text(&self.meta.name))
+    }
 }
 
 /// The whole object as a record of itself.
